@@ -148,9 +148,9 @@ def outer_name(fn, x):
 """
 
 
-def source_of(parameters: str, body: str) -> str:
+def source_of(parameters: str, body: str, head: str = "") -> str:
     lines = "\n".join(f"    {line}" for line in body.splitlines())
-    return f"{HEAD}\n\ndef f({parameters}):\n{lines}\n"
+    return f"{HEAD}{head}\n\ndef f({parameters}):\n{lines}\n"
 
 
 def arguments_for(namespace: dict[str, Any], given: list[Any]) -> list[Any]:
@@ -160,14 +160,15 @@ def arguments_for(namespace: dict[str, Any], given: list[Any]) -> list[Any]:
     return [*given[:-1], namespace["Color"].RED] if is_color else given
 
 
-def check_case(table: Table, name: str, unsaved: dict[str, str] | None = None) -> None:
+def check_case(table: Table, name: str, unsaved: dict[str, str] | None = None, head: str = "") -> None:
     """Compare what a program does on each tier, saved and loaded, and written as Python, with what eager does.
 
     Args:
         unsaved: the programs that have no place in an archive, and what is said of them.
+        head: what the programs use, beside what all of them do.
     """
     parameters, body, inputs = table[name]
-    namespace = compile_source(source_of(parameters, body))
+    namespace = compile_source(source_of(parameters, body, head))
     function = namespace["f"]
     given = [arguments_for(namespace, arguments) for arguments in inputs]
     expected = [observe(function, arguments) for arguments in given]

@@ -64,12 +64,15 @@ def _assign_single(
     elif isinstance(target, tree.TupleLiteral | tree.ListLiteral):
         _assign_tuple(em, target, _unpackable(em, value), value.range)
     elif isinstance(target, tree.Subscript):
-        emit_subscript_assign(em, range, target, NamedValue(None, em.emit(value), range=value.range))
+        assigned = em.emit_sugared(value)
+        is_slice = isinstance(target.indices[0], tree.SliceExpr)  # takes any iterable, where it is one of a list
+        found = assigned.as_argument(em, value.range) if is_slice else assigned.as_value(em, value.range)
+        emit_subscript_assign(em, range, target, NamedValue(None, found, range=value.range))
     elif isinstance(target, tree.Select):
-        assigned = em.emit_sugared(value, hint).as_value(em, value.range)
+        given = em.emit_sugared(value, hint).as_value(em, value.range)
         if hint is not None:
-            assigned = _annotated(em, assigned, hint, value.range)
-        em.emit_sugared(target.value).set_attr(em, range, target.name.name, assigned, hint)
+            given = _annotated(em, given, hint, value.range)
+        em.emit_sugared(target.value).set_attr(em, range, target.name.name, given, hint)
     else:
         raise NO_ASSIGNMENT("unexpected expression on the left-hand side of an assignment", target.range)
 
@@ -81,10 +84,9 @@ def _unpackable(em: Emitter, value: tree.Expr) -> SugaredValue:
     parts: list[SugaredValue] = []
     for element in value.elements:
         part = em.emit_sugared(element)
-        parts.append(part if part.is_function else SimpleValue(part.as_value(em, element.range)))
+        parts.append(part if part.is_symbolic else SimpleValue(part.as_value(em, element.range)))
     whole = SugaredTuple(parts)
-    has_functions = any(part.is_function for part in parts)
-    return whole if has_functions else SimpleValue(whole.as_value(em, value.range))
+    return whole if whole.is_symbolic else SimpleValue(whole.as_value(em, value.range))
 
 
 def _annotated(em: Emitter, value: Value, hint: Type, range: SourceRange) -> Value:
@@ -202,7 +204,11 @@ def emit_augmented(em: Emitter, stmt: tree.AugAssign) -> None:
 def _augment(em: Emitter, stmt: tree.AugAssign, old: Value) -> Value:
     if old.type is T.STRING and stmt.op == "%":
         return em.node("aten::percentFormat", [old, em.emit(stmt.value)], [T.STRING], stmt.range).output
-    value = em.emit_sugared(stmt.value).as_operand(em, stmt.value.range)
+    found = em.emit_sugared(stmt.value)
+    if isinstance(old.type, T.ListType) and stmt.op == "+":  # extends it, by any iterable
+        value = em.convert(old.type, found.as_argument(em, stmt.value.range), stmt.value.range)
+    else:
+        value = found.as_operand(em, stmt.value.range)
     changed = augment(em, stmt.range, stmt.op, old, value)
     if changed is not None:
         return changed

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from jitlite.base.changed import Changed
 from jitlite.base.errors.types import CHANGED_TYPE
 from jitlite.base.records import Record
 from jitlite.base.source import SourceRange
@@ -9,6 +12,8 @@ from jitlite.frontend.emit.conditional_assignment import store_placeholder
 from jitlite.frontend.emit.emitter import Emitter
 from jitlite.frontend.emit.local_functions import LocalFunction
 from jitlite.frontend.emit.scope import Frame
+from jitlite.frontend.emit.symbolic_values import closed, emit_joined
+from jitlite.frontend.emit.values import SugaredValue
 from jitlite.ir import types as T
 from jitlite.ir.graph import Block
 from jitlite.ir.types import Type
@@ -30,6 +35,7 @@ def merge_branches(
     merge = _Merge(em, range, true, false, sides)
     for name in sorted({*true[1].types, *false[1].types}):
         merge.variable(name)
+    merge.join_functions()
     merge.note_functions()
 
 
@@ -115,6 +121,34 @@ class _Merge(Record, eq=True):
         if outer is None:
             return self.em.program.unites_branches
         return isinstance(outer, T.UnionType) or outer is T.NUMBER
+
+    def join_functions(self) -> None:
+        """Let what both branches give a variable, or the only one that goes on, be known afterwards as one of these."""
+        em = self.em
+        for name in sorted({*self.true[1].sugared, *self.false[1].sugared}):
+            found = [None if self._is_left(side) else side[1].sugar_of(name) for side in (self.true, self.false)]
+            known = [one for one in found if one is not None]
+            if len(known) != self._going_on() or not all(one.is_symbolic for one in known):
+                em.frame.sugared.pop(name, None)  # it may be another one now
+                continue
+            em.frame.sugared[name] = self._joined(found)
+            em.frame.reasons.pop(name, None)
+
+    def _going_on(self) -> int:
+        return 2 - sum(map(self._is_left, (self.true, self.false)))
+
+    def _joined(self, found: Sequence[SugaredValue | None]) -> SugaredValue:
+        """One of what the branches give; None stands for a branch that does not go on."""
+        node, outside = self.true[0].owner, self.em.frame
+        assert node is not None
+        sides = zip((self.true, self.false), found, strict=True)
+        ends = [None if one is None else self._closed(side, one, outside) for side, one in sides]
+        return emit_joined(self.em, node, ends, self.range)
+
+    def _closed(self, side: tuple[Block, Frame], found: SugaredValue, outside: Frame) -> SugaredValue:
+        block, frame = side
+        with Changed(self.em, "frame", frame), self.em.graph.inserting_at_end(block):
+            return closed(self.em, found, outside, self.range)
 
     def note_functions(self) -> None:
         """Note why functions that a branch defines are not known afterwards."""

@@ -137,6 +137,8 @@ def _emit_length(em: Emitter, expr: tree.Apply, callee: SugaredValue) -> Sugared
     measured = em.emit_sugared(expr.args[0])
     if isinstance(measured, GlobalContainer | KnownKeywords | ListAsTuple | SugaredTuple):
         return measured.length(em, expr.range)
+    if isinstance(measured, RangeValue):
+        return measured.count(em, expr.range)
     return callee.call(em, expr.range, [em.argument(None, measured, expr.args[0].range, False)], [])
 
 

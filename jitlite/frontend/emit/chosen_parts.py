@@ -1,6 +1,6 @@
 """`self.layers[name](x)`, where the name is known at run time only and the submodules are of several types: a chain of
 ifs, one for each submodule, around what is done with the one that is chosen. So is `getattr(self, f"layer{i}")(x)`, for
-the attributes whose names are like that."""
+the attributes whose names are like that, and one of several functions, `FUNCTIONS[name](x)`."""
 
 from __future__ import annotations
 
@@ -31,13 +31,18 @@ class ChosenPart(SugaredValue):
         names: the names of the parts.
     """
 
-    kind = "a submodule that is known at run time only"
+    kind = "one of several values, known at run time only"
 
     def __init__(self, index: Value, names: Sequence[str], parts: Sequence[SugaredValue], read: Read | None = None):
         self.index = index
         self.names = list(names)
         self.parts = list(parts)
         self.read: Read = read or (lambda part: part)
+        self.is_function = read is None and all(part.is_function for part in parts)
+
+    @property
+    def is_symbolic(self) -> bool:
+        return self.is_function or all(part.is_symbolic for part in self.parts)
 
     def attr(self, b: Builder, range: SourceRange, name: str) -> SugaredValue:
         return ChosenPart(self.index, self.names, self.parts, lambda part: self.read(part).attr(b, range, name))
@@ -120,7 +125,8 @@ def chosen_part(
 
 
 def _evaluated(b: Builder, range: SourceRange, given: NamedValue) -> NamedValue:
-    return NamedValue(given.name, given.in_graph(b.graph), range=range)
+    is_known = isinstance(given.constant, SugaredValue)
+    return given if is_known else NamedValue(given.name, given.in_graph(b.graph), range=range)
 
 
 def attribute_by_name(b: Builder, range: SourceRange, owner: SugaredValue, name: Value) -> SugaredValue:

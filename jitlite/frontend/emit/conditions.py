@@ -23,7 +23,7 @@ from jitlite.frontend.emit.interfaces import infer_results
 from jitlite.frontend.emit.language_values import container_truth
 from jitlite.frontend.emit.scope import Condition, Kept, Path, RefinementSet
 from jitlite.frontend.emit.special_methods import call_magic, defines, is_object, length_truth
-from jitlite.frontend.emit.values import SimpleValue, SpecialForm, SugaredValue
+from jitlite.frontend.emit.values import SimpleValue, SpecialForm
 from jitlite.frontend.syntax import tree
 from jitlite.frontend.syntax.nested_scopes import display_name
 from jitlite.frontend.syntax.tree_base import HIDDEN, part
@@ -340,20 +340,6 @@ def emit_if_expression(
             range,
         )
     return node.add_output(merged)
-
-
-@expression(tree.TernaryIf)
-def emit_ternary(em: Emitter, expr: tree.TernaryIf, hint: Type | None) -> SugaredValue | Value:
-    condition = emit_condition(em, expr.cond)
-    if condition.static is not None:
-        return _emit_static_ternary(em, expr, condition, hint)
-    return emit_if_expression(
-        em, expr.range, condition, lambda: em.emit(expr.true, hint), lambda: em.emit(expr.false, hint)
-    )
-
-
-def _emit_static_ternary(em: Emitter, expr: tree.TernaryIf, condition: Condition, hint: Type | None) -> SugaredValue:
-    return em.emit_sugared(expr.true if condition.static else expr.false, hint)
 
 
 # -- isinstance, hasattr

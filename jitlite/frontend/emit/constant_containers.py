@@ -16,6 +16,7 @@ from jitlite.base.errors.names import NOT_A_VALUE, PYTHON_ERROR, PYTHON_ONLY
 from jitlite.base.errors.types import MIXED_ELEMENTS, NO_INDEX
 from jitlite.base.source import SourceRange
 from jitlite.frontend.emit.builder import Builder
+from jitlite.frontend.emit.chosen_parts import chosen_part
 from jitlite.frontend.emit.definition import Scope
 from jitlite.frontend.emit.denotations import sugared_from_python
 from jitlite.frontend.emit.emitter import Emitter, expression
@@ -254,7 +255,16 @@ class GlobalContainer(SugaredValue):
                 return sugared_from_python(self.scope, self.found[constant_of(index)], "element", range)
             except (LookupError, TypeError) as error:
                 raise PYTHON_ERROR(f"{type(error).__name__}: {error}", range) from None
-        return SimpleValue(self._copy(b, range)).element(b, range, index)
+        return self._chosen(b, range, index) or SimpleValue(self._copy(b, range)).element(b, range, index)
+
+    def _chosen(self, b: Builder, range: SourceRange, index: Value) -> SugaredValue | None:
+        """One of the functions that are in it; None where others are."""
+        is_dict = isinstance(self.found, dict)
+        parts = self._parts(self.found.values() if is_dict else self.found, range)
+        names = list(self.found) if is_dict else []
+        if parts and all(part.is_symbolic for part in parts) and all(isinstance(name, str) for name in names):
+            return chosen_part(b, range, index, names, parts)
+        return None
 
     def _copy(self, b: Builder, range: SourceRange) -> Value:
         """The container as a new one of the graph, for a look that leaves nothing of it."""

@@ -7,6 +7,7 @@ import inspect
 import math
 import types
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -32,9 +33,10 @@ from jitlite.frontend.emit.definition import Definition, Maker, Scope
 from jitlite.frontend.emit.language_values import BreakpointValue, Cast, PrintValue
 from jitlite.frontend.emit.meanings import BooleanDispatch, Kind, Meaning, meaning_of, module_attribute, plain_constant
 from jitlite.frontend.emit.open_calls import (
-    InPlace,
     as_given,
+    emit_here,
     gives_functions,
+    gives_no_value,
     may_lack_sizes,
     needs_place,
     with_open_sizes,
@@ -124,17 +126,15 @@ class PythonFunction(SugaredValue):
         definition = None if self.signature is not None else program.open_definition(self.function)
         if definition is None and self.signature is None:
             definition = self._reopened(args, kwargs)
-        if definition is None:
-            return FunctionValue(program.function_for(self.function, range, self.signature)).call(
-                b, range, args, kwargs
-            )
-        if needs_place(definition, args, kwargs):
-            found: SugaredValue = b.emit_sugared(InPlace(definition, args, kwargs, range=range))
-            return found
-        given = as_given(definition, args, kwargs)
+        if definition is not None and needs_place(definition, args, kwargs):
+            return emit_here(b, range, definition, args, kwargs)
+        given = None if definition is None else as_given(definition, args, kwargs)
         try:
-            compiled = program.function_for(self.function, range, given=given)
+            compiled = program.function_for(self.function, range, self.signature, given)
         except CompileError as error:
+            if gives_no_value(error) and self.signature is None:
+                with suppress(CompileError):
+                    return emit_here(b, range, program.definition_for(self.function), args, kwargs)
             return self._by_type(b, range, args, kwargs, error)
         return FunctionValue(compiled).call(b, range, *((args, kwargs) if given is None else ([], given.arguments)))
 

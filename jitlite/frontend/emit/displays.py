@@ -53,11 +53,20 @@ def _sugared(em: Emitter, given: NamedValue) -> SugaredValue:
     return given.constant if isinstance(given.constant, SugaredValue) else SimpleValue(given.in_graph(em.graph))
 
 
+class SymbolicList(SugaredTuple):
+    """A list that is written out, of functions and the like. It is known to the compiler alone, and never changed."""
+
+    kind = "a list of functions"
+
+
 # -- lists
 @expression(tree.ListLiteral)
-def emit_list(em: Emitter, expr: tree.ListLiteral, hint: Type | None) -> Value:
+def emit_list(em: Emitter, expr: tree.ListLiteral, hint: Type | None) -> SugaredValue | Value:
     if not any(isinstance(e, tree.Starred) for e in expr.elements):
-        values = [v.in_graph(em.graph) for v in em.emit_arguments(expr.elements)]
+        given = em.emit_arguments(expr.elements, functions=True)
+        if any(isinstance(v.constant, SugaredValue) for v in given):
+            return SymbolicList([_sugared(em, v) for v in given])
+        values = [v.in_graph(em.graph) for v in given]
         return _list_of(em, values, hint, expr.range)
     parts = em.emit_parts(expr.elements)
     if any(part.spread for part in parts):
@@ -167,15 +176,15 @@ def _as_union(em: Emitter, value: Value, hint: Type | None) -> Value:
 @expression(tree.DictLiteral)
 def emit_dict(em: Emitter, expr: tree.DictLiteral, hint: Type | None) -> SugaredValue | Value:
     keys: list[Value] = []
-    values: list[Value] = []
+    given: list[NamedValue] = []
     for key, value in zip(expr.keys, expr.values, strict=True):
         if isinstance(value, tree.KeywordStarred):
             return _emit_merged(em, expr, hint)
         keys.append(em.emit(key))
-        denoted = em.emit_sugared(value)
-        if denoted.is_function:
-            return _emit_functions(em, expr)
-        values.append(em.argument(None, denoted, value.range, False).in_graph(em.graph))
+        given.append(em.argument(None, em.emit_sugared(value), value.range, True))
+    if any(isinstance(v.constant, SugaredValue) for v in given):
+        return _dict_of_functions(expr, [_sugared(em, v) for v in given])
+    values = [v.in_graph(em.graph) for v in given]
     candidates = _candidates(hint, T.DictType, expr.range)
     if not keys:
         if len(candidates) > 1:
@@ -217,16 +226,16 @@ def _emit_merged(em: Emitter, expr: tree.DictLiteral, hint: Type | None) -> Valu
     return result
 
 
-def _emit_functions(em: Emitter, expr: tree.DictLiteral) -> SugaredValue:
+def _dict_of_functions(expr: tree.DictLiteral, values: Sequence[SugaredValue]) -> SugaredValue:
     """A dict of functions, which is none of the graph: its keys have to be written out."""
     found: dict[str, SugaredValue] = {}
-    for key, value in zip(expr.keys, expr.values, strict=True):
+    for key, value in zip(expr.keys, values, strict=True):
         if not isinstance(key, tree.StringLiteral):
             raise MIXED_ELEMENTS.unsupported(
                 "the keys of a dict of functions have to be written out, as strings", key.range
             )
-        found[key.value] = em.emit_sugared(value)
-    return KnownKeywords(found)
+        found[key.value] = value
+    return KnownKeywords(found, "a dict of functions")
 
 
 def _dict_type(range: SourceRange, keys: Sequence[Type], values: Sequence[Type]) -> T.DictType:

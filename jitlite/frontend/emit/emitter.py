@@ -18,7 +18,6 @@ from jitlite.base.changed import Changed
 from jitlite.base.errors.calls import DICT_AS_KEYWORDS
 from jitlite.base.errors.names import MAYBE_UNSET, UNKNOWN_NAME
 from jitlite.base.errors.types import MISSING_RETURN, RETURN_TYPES
-from jitlite.base.records import Record
 from jitlite.base.source import CompileError, SourceRange, did_you_mean
 from jitlite.frontend.emit.annotations import parse_type
 from jitlite.frontend.emit.attribute_refinement import (
@@ -38,6 +37,7 @@ from jitlite.frontend.emit.interfaces import SeenTypes
 from jitlite.frontend.emit.known_values import LazyIterable
 from jitlite.frontend.emit.named_tuples import member_of_named_tuple
 from jitlite.frontend.emit.plain_methods import method_of_plain_value
+from jitlite.frontend.emit.return_types import ReturnTypes, Unset
 from jitlite.frontend.emit.scope import Frame, Path, Refinements, RefinementSet
 from jitlite.frontend.emit.sequences import SequencePart, spread_list
 from jitlite.frontend.emit.sets import listed, method_of_set
@@ -84,21 +84,6 @@ def expression(*kinds: type) -> Callable[[_F], _F]:
         return fn
 
     return register
-
-
-class ReturnTypes:
-    """What a function (or closure) is declared to return, and what has been returned so far."""
-
-    def __init__(self, declared: Type | None) -> None:
-        self.declared = declared
-        self.merged: Type | None = None
-
-
-class Unset(Record, eq=True):
-    """A variable that is first set in the body of a node, which may end early."""
-
-    type: Type
-    node: Node
 
 
 class StatementLeaves(Exception):
@@ -253,7 +238,7 @@ class Emitter(Builder):
 
     def argument(self, name: str | None, found: SugaredValue, range: SourceRange, functions: bool) -> NamedValue:
         """What an expression denotes as an argument of a call."""
-        if functions and found.is_function:
+        if functions and found.is_symbolic:
             return NamedValue(name, None, found, range)
         value = found.as_value(self, range)
         self.seen_types.note(value.type)

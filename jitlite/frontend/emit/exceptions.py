@@ -30,8 +30,9 @@ from jitlite.base.source import SourceRange
 from jitlite.frontend.emit.branch_merge import Sides, merge_branches
 from jitlite.frontend.emit.callables import ExceptionClass, ExceptionInstance
 from jitlite.frontend.emit.conditional_assignment import store_placeholder
-from jitlite.frontend.emit.emitter import Emitter, Unset, statement
+from jitlite.frontend.emit.emitter import Emitter, statement
 from jitlite.frontend.emit.exits import FINALLY
+from jitlite.frontend.emit.return_types import Unset
 from jitlite.frontend.emit.scope import Frame
 from jitlite.frontend.emit.statements import (
     Guarded,

@@ -117,7 +117,7 @@ def _fold(op: str, value: int | float | complex) -> int | float | complex | None
 
 
 @expression(tree.BinOp)
-def emit_binary(em: Emitter, expr: tree.BinOp, hint: Type | None) -> Value:
+def emit_binary(em: Emitter, expr: tree.BinOp, hint: Type | None) -> SugaredValue | Value:
     if expr.op in ("and", "or"):
         return emit_choice(em, expr, hint)
     if expr.op in ("is", "is not"):

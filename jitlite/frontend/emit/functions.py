@@ -8,7 +8,7 @@ from collections.abc import Callable
 from jitlite.frontend.emit import (
     assignment,
     calls,
-    conditions,
+    conditional_expressions,
     constant_containers,
     displays,
     exceptions,
@@ -46,7 +46,7 @@ from jitlite.ir.types import Type
 REGISTERED = (
     assignment,
     calls,
-    conditions,
+    conditional_expressions,
     constant_containers,
     displays,
     exceptions,

@@ -13,10 +13,12 @@ from jitlite.base.errors.types import NO_ASSIGNMENT, NO_INDEX, TENSOR_INDEX
 from jitlite.base.records import Record
 from jitlite.base.source import SourceRange
 from jitlite.frontend.emit.branch_refinement import refined, refined_sugar
+from jitlite.frontend.emit.chosen_parts import chosen_part
 from jitlite.frontend.emit.emitter import Emitter, expression
-from jitlite.frontend.emit.iterable_values import SliceValue
+from jitlite.frontend.emit.iterable_values import RangeValue, SliceValue
 from jitlite.frontend.emit.list_slices import assign_slice
 from jitlite.frontend.emit.objects import object_definition
+from jitlite.frontend.emit.ranges import subscript_range
 from jitlite.frontend.emit.special_methods import call_magic, is_object
 from jitlite.frontend.emit.values import ConstantValue, SimpleValue, SugaredTuple, SugaredValue
 from jitlite.frontend.syntax import tree
@@ -37,6 +39,10 @@ def emit_subscript(em: Emitter, expr: tree.Subscript, hint: Type | None) -> Suga
         index = _emit_index_expression(em, expr.indices[0])
         assert isinstance(index, SliceValue)
         return base.sliced(slice(*_constant_bounds(index, expr.range)))
+    if isinstance(base, SugaredTuple) and base.is_symbolic and not expr.is_of_tuple:
+        return _symbolic_part(em, expr, base)
+    if isinstance(base, RangeValue):
+        return subscript_range(em, expr.range, base, single_index(em, expr, T.INT))
     if isinstance(base, SugaredTuple | ConstantValue):
         base = SimpleValue(base.as_value(em, expr.value.range))
     if not isinstance(base, SimpleValue):
@@ -52,6 +58,14 @@ def emit_subscript(em: Emitter, expr: tree.Subscript, hint: Type | None) -> Suga
     if isinstance(hint, T.InterfaceType) and is_object(value):
         return object_definition(value).indexed(em, expr.range, value, index, hint)
     return _emit_item(em, expr.range, base, index)
+
+
+def _symbolic_part(em: Emitter, expr: tree.Subscript, base: SugaredTuple) -> SugaredValue:
+    """An element of a tuple or list of functions and the like."""
+    position = em.convert(T.INT, em.emit(expr.indices[0]), expr.range)
+    if is_constant(position) or not all(part.is_symbolic for part in base.parts):
+        return base.element(em, expr.range, position)
+    return chosen_part(em, expr.range, position, [], base.parts)
 
 
 def single_index(em: Emitter, expr: tree.Subscript, of: Type) -> Value | SliceValue:

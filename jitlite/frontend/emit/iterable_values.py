@@ -59,6 +59,42 @@ class RangeValue(LazyIterable):
     def static_length(self) -> int | None:
         return self._static_length
 
+    @property
+    def is_symbolic(self) -> bool:
+        return True
+
+    @property
+    def bounds(self) -> tuple[Value, Value, Value]:
+        """Start, end and step."""
+        return self.start, self.end, self.step
+
+    def count(self, b: Builder, range: SourceRange) -> Value:
+        """`len(self)`, which is 0 where the end is before the start."""
+        return b.op("aten::__range_length", list(self.bounds), range=range)
+
+    def attr(self, b: Builder, range: SourceRange, name: str) -> SugaredValue:
+        found = {"start": self.start, "stop": self.end, "step": self.step}.get(name)
+        return super().attr(b, range, name) if found is None else SimpleValue(found)
+
+    def truth(self, b: Builder, range: SourceRange) -> Value:
+        return b.op("aten::gt", [self.count(b, range), b.constant(0, range)], range=range)
+
+    def has_item(self, b: Builder, range: SourceRange, item: Value) -> Value | None:
+        """Is a number one of the elements? Nothing else is equal to an int."""
+        item = b.convert(T.INT, b.enum_value(item, range), range) if item.type is T.BOOL else b.enum_value(item, range)
+        if item.type not in (T.INT, T.FLOAT):
+            return None if T.may_be_none(item.type) or item.type is T.ANY else b.constant(False, range)
+
+        def op(name: str, *values: Value) -> Value:
+            return b.op(f"aten::{name}", values, range=range)
+
+        zero, length = b.constant(0, range), self.count(b, range)
+        offset = op("sub", item, self.start)
+        is_step = op("eq", op("remainder", offset, self.step), zero)
+        position = op("floordiv", offset, self.step)
+        is_within = op("__and__", op("ge", position, zero), op("lt", position, length))
+        return op("__and__", is_step, is_within)
+
 
 class CounterValue(RangeValue):
     """What `enumerate` counts: ints from a start on, without end."""

@@ -12,10 +12,12 @@ from jitlite.base.errors.calls import DICT_AS_KEYWORDS, KNOWN_WHEN_COMPILED, WRO
 from jitlite.base.errors.names import NO_ATTRIBUTE, NOT_A_VALUE, PYTHON_ERROR
 from jitlite.base.source import NotSupportedError, SourceRange
 from jitlite.frontend.emit.builder import Builder
+from jitlite.frontend.emit.chosen_parts import chosen_part
 from jitlite.frontend.emit.denotations import BUILTINS
 from jitlite.frontend.emit.emitter import Emitter
 from jitlite.frontend.emit.values import Args, ConstantValue, SimpleValue, SugaredTuple, SugaredValue
 from jitlite.frontend.syntax import tree
+from jitlite.ir import types as T
 from jitlite.ir.graph import Value, constant_of, is_constant
 from jitlite.operators.overloads import NamedValue
 
@@ -23,10 +25,9 @@ from jitlite.operators.overloads import NamedValue
 class KnownKeywords(SugaredValue):
     """What `**kwargs` holds in the body of a function."""
 
-    kind = "a dict of keyword arguments"
-
-    def __init__(self, values: Mapping[str, SugaredValue]) -> None:
+    def __init__(self, values: Mapping[str, SugaredValue], kind: str = "a dict of keyword arguments") -> None:
         self.values = dict(values)
+        self.kind = kind
 
     def as_value(self, b: Builder, range: SourceRange) -> Value:
         raise NOT_A_VALUE.unsupported(
@@ -41,6 +42,9 @@ class KnownKeywords(SugaredValue):
         raise NO_ATTRIBUTE.unsupported(f"'{name}' of {self.kind} isn't supported", range, hint=hint)
 
     def element(self, b: Builder, range: SourceRange, index: Value) -> SugaredValue:
+        parts = list(self.values.values())
+        if not is_constant(index) and parts and all(part.is_symbolic for part in parts):
+            return chosen_part(b, range, index, list(self.values), parts)
         key = _key(index, range)
         if key not in self.values:
             raise PYTHON_ERROR(f"KeyError: the call gives no keyword argument '{key}'", range)
@@ -48,6 +52,9 @@ class KnownKeywords(SugaredValue):
 
     def has_item(self, b: Builder, range: SourceRange, item: Value) -> Value:
         """`item in kwargs`."""
+        if not is_constant(item) and item.type is T.STRING:
+            names = b.make_list(T.STRING, [b.constant(name, range) for name in self.values])
+            return b.op("aten::__contains__", [names, item], range=range)
         return b.constant(_key(item, range) in self.values, range)
 
     def iterate(self, b: Builder, range: SourceRange) -> SugaredValue:

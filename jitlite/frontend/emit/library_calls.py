@@ -48,7 +48,7 @@ def emit_iterable_arguments(em: Emitter, exprs: Sequence[tree.Expr]) -> list[Nam
 
 
 def _argument(em: Emitter, name: str | None, found: SugaredValue, range: SourceRange) -> NamedValue:
-    if found.is_function:
+    if found.is_function:  # of a range, the function goes through a list
         return em.argument(name, found, range, True)
     value = found.as_argument(em, range)
     em.seen_types.note(value.type)

@@ -18,8 +18,8 @@ becomes a block with the body, which assigns the arguments to the parameters and
 around are read where the body stands, so they have the values of the moment, as in Python; `nested_scopes.py` keeps the
 names of different functions apart.
 
-A nested function can be called, forked, assigned to a variable and passed to another nested function. It is no value of
-the graph: it cannot be returned, put into a container, passed to other functions or depend on a condition.
+A nested function can be called, forked, assigned to a variable, passed to another function of the program and returned
+by one (`symbolic_values.py`). It is no value of the graph, so containers cannot hold it.
 
 A nested function that calls itself, if only by way of others, has no block to put in place of its calls. It
 becomes a script function of its own, once for each tuple of argument types, which takes the variables of the functions
@@ -41,17 +41,20 @@ from jitlite.base.source import CompileError, SourceRange
 from jitlite.frontend.emit.builder import Builder
 from jitlite.frontend.emit.callables import FunctionValue
 from jitlite.frontend.emit.definition import Definition
-from jitlite.frontend.emit.emitter import Emitter, ReturnTypes, expression, statement
+from jitlite.frontend.emit.emitter import Emitter, expression, statement
 from jitlite.frontend.emit.known_keywords import emit_starred_keywords
 from jitlite.frontend.emit.local_arguments import LocalArgument, bind_given
 from jitlite.frontend.emit.open_types import is_open
+from jitlite.frontend.emit.return_types import Returned, ReturnTypes
 from jitlite.frontend.emit.scope import Frame
+from jitlite.frontend.emit.symbolic_values import Capturing, emit_results, result_of
 from jitlite.frontend.emit.values import Args, ConstantValue, SimpleValue, SugaredTuple, SugaredValue
 from jitlite.frontend.syntax import tree
 from jitlite.frontend.syntax.nested_scopes import (
     bound_names,
     display_name,
     free_names,
+    with_free_names,
     with_own_names,
 )
 from jitlite.ir import types as T
@@ -61,7 +64,7 @@ from jitlite.ir.unit import Function
 from jitlite.operators.overloads import NamedValue
 
 
-class LocalFunction(SugaredValue):
+class LocalFunction(Capturing):
     """A nested function or lambda.
 
     Args:
@@ -73,6 +76,8 @@ class LocalFunction(SugaredValue):
 
     is_function = True
     takes_functions = True
+    captured: tuple[str, ...] = ()
+    """Variables that only this function knows, as it comes from a call or branch that has ended."""
 
     def __init__(
         self,
@@ -100,8 +105,15 @@ class LocalFunction(SugaredValue):
     def as_value(self, b: Builder, range: SourceRange) -> Value:
         raise NOT_A_VALUE.unsupported(
             f"{self.kind} cannot be used as a value", range,
-            hint="call it, or pass it to another nested function; it cannot be returned, stored or passed elsewhere",
+            hint="call it, return it to a function of the program, or pass it to one; it cannot be stored elsewhere",
         )  # fmt: skip
+
+    def with_variables(self, names: Mapping[str, str]) -> LocalFunction:
+        definition = with_free_names(self.definition, names)
+        defaults = {parameter: names.get(name, name) for parameter, name in self.defaults.items()}
+        made = LocalFunction(self.name, definition, defaults, None, self.within, self.is_whole)
+        made.captured = tuple(names.values())
+        return made
 
     def call(self, b: Builder, range: SourceRange, args: Args, kwargs: Args) -> SugaredValue:
         assert isinstance(b, Emitter)
@@ -183,12 +195,8 @@ def _argument(em: Emitter, expr: tree.Expr) -> SugaredValue:
 
 def _argument_value(em: Emitter, found: SugaredValue, range: SourceRange) -> SugaredValue:
     """A value of the graph for what can be one without doubt; functions and the like stay as they are."""
-    is_value = isinstance(found, ConstantValue) or (isinstance(found, SugaredTuple) and not _has_functions(found))
+    is_value = isinstance(found, ConstantValue | SugaredTuple) and not found.is_symbolic
     return SimpleValue(found.as_value(em, range)) if is_value else found
-
-
-def _has_functions(found: SugaredTuple) -> bool:
-    return any(p.is_function or (isinstance(p, SugaredTuple) and _has_functions(p)) for p in found.parts)
 
 
 def _emit_call(
@@ -212,7 +220,8 @@ def _emit_bound(
     separate = function.separate or _separate(em, range, function, arguments)
     if separate is not None:
         return _call_separate(em, range, function, separate, arguments)
-    activation = Activation(function.name, (function.definition.range, *map(_identity, arguments.values())))
+    key = (function.definition.range, function.captured, *map(_identity, arguments.values()))
+    activation = Activation(function.name, key)
     if activation in em.active:
         raise OPEN_RECURSION.unsupported(
             f"{function.kind} calls itself by way of its arguments", range, hint="call it by its own name"
@@ -240,17 +249,28 @@ def _emit_body(
     if declared is not None and is_open(declared, em.resolver):
         definition = tree.replaced(definition, decl=tree.replaced(definition.decl, return_type=None))
         declared = None
-    em.returns.append(ReturnTypes(None if declared is None else em.parse_type(declared)))
+    symbolic: list[Returned] = []
+    em.returns.append(ReturnTypes(None if declared is None else em.parse_type(declared), symbolic))
     whole = replace(em.definition, tree=definition) if function.is_whole else em.definition
     with em.within(whole), em.in_loop("none"), em.inside(block, starts_function=True):
-        for param, argument in zip(definition.decl.params, arguments, strict=True):
-            has_type = not argument.is_function and not param.stars
-            annotation = _declared_type(em, param) if has_type else None
-            em.assign(param.ident.name, argument, param.ident.range, annotation)
+        _assign_parameters(em, definition, arguments)
         em.emit_statements(definition.body)
-        result = em.finish(definition)
+        returned = [one for one in symbolic if one.node.block is not None]
+        if returned:
+            result = emit_results(em, block, returned, function.kind, range)
+            em.returns.pop()
+        else:
+            result = em.finish(definition)
         block.add_output(em.uninitialized(result))
-    return SimpleValue(node.add_output(result))
+    given = node.add_output(result)
+    return result_of(em, returned, em.unpack_tuple(given), range) if returned else SimpleValue(given)
+
+
+def _assign_parameters(em: Emitter, definition: tree.Def, arguments: Sequence[SugaredValue]) -> None:
+    for param, argument in zip(definition.decl.params, arguments, strict=True):
+        has_type = not argument.is_symbolic and not param.stars
+        annotation = _declared_type(em, param) if has_type else None
+        em.assign(param.ident.name, argument, param.ident.range, annotation)
 
 
 def _prefix(function: LocalFunction, frame: Frame, least: int = 1) -> str:
@@ -293,7 +313,7 @@ def _converted(em: Emitter, param: tree.Param, argument: LocalArgument, wanted: 
     if param.stars:
         return _argument_value(em, argument.value, argument.range)
     declared = _declared_type(em, param) or wanted
-    if declared is None or argument.value.is_function:  # Python heeds no annotation
+    if declared is None or argument.value.is_symbolic:  # Python heeds no annotation
         return argument.value
     value = argument.value.as_value(em, argument.range)
     message = (

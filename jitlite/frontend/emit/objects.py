@@ -23,7 +23,7 @@ from jitlite.frontend.emit.definition import Definition, FunctionCompiler
 from jitlite.frontend.emit.generators import GeneratorValue, is_iterator_method
 from jitlite.frontend.emit.interfaces import infer_results, match_call
 from jitlite.frontend.emit.known_values import UNKNOWN
-from jitlite.frontend.emit.open_calls import GivenTypes, InPlace, as_given, gives_functions, needs_place
+from jitlite.frontend.emit.open_calls import GivenTypes, as_given, emit_here, gives_functions, is_compiled, needs_place
 from jitlite.frontend.emit.resolver import FunctionResolver
 from jitlite.frontend.emit.special_methods import is_special_name
 from jitlite.frontend.emit.values import Args, SimpleValue, SugaredValue
@@ -72,7 +72,8 @@ class MethodValue(SugaredValue):
                 definition = self.program.definition_of(self.method)
             if definition is not None:
                 return self._call_open(b, range, definition, args, kwargs)
-            self.program.ready(self.method, range)
+            if not is_compiled(self.program, self.method, range):
+                return emit_here(b, range, self.program.definition_of(self.method), [*self.leading, *args], kwargs)
         return self.emit(b, range, match_call(self.schema, b.graph, range, [*self.leading, *args], kwargs))
 
     def _call_open(
@@ -84,18 +85,18 @@ class MethodValue(SugaredValue):
         assert isinstance(method, Function)
         args = [*self.leading, *args]
         if needs_place(definition, args, kwargs):
-            found: SugaredValue = b.emit_sugared(InPlace(definition, args, kwargs, range=range))
-            return found
+            return emit_here(b, range, definition, args, kwargs)
         given = as_given(definition, args, kwargs)
-        called = self
+        called, passed = self, (args, kwargs)
         if given is not None:
             owner = object_definition(self.owner)
             name = owner.method_as_given(self.name, given, method)
             called = owner.bound(self.owner, name)
-            args, kwargs = [], given.arguments
+            passed = [], given.arguments
         assert isinstance(called.method, Function)
-        self.program.ready(called.method, range, None if given is None else given.shown)
-        return called.emit(b, range, match_call(called.schema, b.graph, range, args, kwargs))
+        if not is_compiled(self.program, called.method, range, None if given is None else given.shown):
+            return emit_here(b, range, definition, args, kwargs)
+        return called.emit(b, range, match_call(called.schema, b.graph, range, *passed))
 
     def emit(self, b: Builder, range: SourceRange, matched: MatchedSchema) -> SugaredValue:
         if isinstance(self.method, Function) and self.program is not None:

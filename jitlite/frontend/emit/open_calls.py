@@ -14,10 +14,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from jitlite.base.errors.names import NOT_A_VALUE
 from jitlite.base.records import Record, replace
-from jitlite.base.source import CompileError
+from jitlite.base.source import CompileError, SourceRange
 from jitlite.frontend.emit.annotations import parse_parameter_type
-from jitlite.frontend.emit.definition import Definition
+from jitlite.frontend.emit.builder import Builder
+from jitlite.frontend.emit.definition import Definition, FunctionCompiler
 from jitlite.frontend.emit.meanings import plain_constant
 from jitlite.frontend.emit.open_types import is_open
 from jitlite.frontend.emit.values import Args, ConstantValue, SugaredValue
@@ -28,6 +30,7 @@ from jitlite.ir import types as T
 from jitlite.ir.constants import type_of_constant
 from jitlite.ir.graph import constant_of, is_constant
 from jitlite.ir.types import Type
+from jitlite.ir.unit import Function
 from jitlite.operators.overloads import NamedValue
 
 
@@ -76,6 +79,32 @@ def needs_place(definition: Definition, args: Args, kwargs: Args) -> bool:
 def gives_functions(args: Args, kwargs: Args) -> bool:
     """Are there functions among the arguments of a call?"""
     return any(isinstance(a.constant, SugaredValue) for a in (*args, *kwargs))
+
+
+def emit_here(b: Builder, range: SourceRange, definition: Definition, args: Args, kwargs: Args) -> SugaredValue:
+    """Emit the function, or method, where it is called."""
+    found: SugaredValue = b.emit_sugared(InPlace(definition, args, kwargs, range=range))
+    return found
+
+
+def gives_no_value(error: CompileError) -> bool:
+    """May a function that does not compile be emitted in place, as what it gives has no value in a graph?"""
+    return error.code == NOT_A_VALUE.code and len(error.called_from) == 1
+
+
+def is_compiled(program: FunctionCompiler, method: Function, range: SourceRange, shown: str | None = None) -> bool:
+    """Compile a method; says whether it gives a value, as one that does not is emitted where it is called.
+
+    Raises:
+        CompileError: where it does not compile for another reason.
+    """
+    try:
+        program.ready(method, range, shown)
+    except CompileError as error:
+        if gives_no_value(error):
+            return False
+        raise
+    return True
 
 
 def as_python_calls(definition: Definition, args: Args, kwargs: Args) -> Definition:

@@ -14,6 +14,7 @@ from jitlite.frontend.emit.conditions import (
 )
 from jitlite.frontend.emit.emitter import Emitter
 from jitlite.frontend.emit.scope import Condition
+from jitlite.frontend.emit.values import SugaredValue
 from jitlite.frontend.syntax import tree
 from jitlite.frontend.syntax.nested_scopes import display_name
 from jitlite.ir import types as T
@@ -23,21 +24,23 @@ from jitlite.ir.types import Type
 _TESTS = ("is", "is not", "in")
 
 
-def emit_choice(em: Emitter, expr: tree.BinOp, hint: Type | None) -> Value:
+def emit_choice(em: Emitter, expr: tree.BinOp, hint: Type | None) -> SugaredValue | Value:
     """The value of an `and` or `or`."""
     found = _choice(em, expr, hint)
     return found.value if isinstance(found, Condition) else found
 
 
-def _choice(em: Emitter, expr: tree.BinOp, hint: Type | None) -> Condition | Value:
-    """The value, with what it says of variables where it is a bool."""
+def _choice(em: Emitter, expr: tree.BinOp, hint: Type | None) -> Condition | SugaredValue | Value:
+    """The value, with what it says of variables where it is a bool. Functions are true."""
     if hint is T.BOOL or _is_test(expr.left) or comparison_chain(expr):
         return emit_condition(em, expr)
     left = _operand(em, expr.left)
     if isinstance(left, Condition):
         return emit_condition(em, tree.replaced(expr, left=Evaluated(left, range=expr.left.range)))
+    if isinstance(left, SugaredValue):
+        return left if expr.op == "or" else em.emit_sugared(expr.right, hint)
     if left.type is T.NONE:
-        return left if expr.op == "and" else em.emit(expr.right, hint)
+        return left if expr.op == "and" else em.emit_sugared(expr.right, hint)
     condition = condition_of(em, expr.left, left)
 
     def first() -> Value:
@@ -52,10 +55,15 @@ def _choice(em: Emitter, expr: tree.BinOp, hint: Type | None) -> Condition | Val
     return emit_if_expression(em, expr.range, condition, *branches, united=True)
 
 
-def _operand(em: Emitter, expr: tree.Expr) -> Condition | Value:
+def _operand(em: Emitter, expr: tree.Expr) -> Condition | SugaredValue | Value:
+    found: Condition | SugaredValue | Value
     if isinstance(expr, tree.BinOp) and expr.op in ("and", "or"):
-        return _choice(em, expr, None)
-    value = em.emit(expr)
+        found = _choice(em, expr, None)
+        return found.as_value(em, expr.range) if isinstance(found, SugaredValue) and not found.is_function else found
+    found = em.emit_sugared(expr)
+    if found.is_function:
+        return found
+    value = found.as_value(em, expr.range)
     return condition_of(em, expr, value) if value.type is T.BOOL else value
 
 

@@ -332,6 +332,35 @@ def set_slice(items: list[T], start: int | None, stop: int | None, step: int | N
             items[position] = value
 
 
+# -- ranges
+def range_item(start: int, stop: int, step: int, index: int) -> int:
+    """`range(start, stop, step)[index]`."""
+    length = len(range(start, stop, step))
+    position = index + length if index < 0 else index
+    if position < 0 or position >= length:
+        raise IndexError("range object index out of range")
+    return start + position * step
+
+
+def _clipped(bound: int, length: int, least: int, most: int) -> int:
+    """The bound of a slice as a position, where a negative one counts from the end."""
+    return max(bound + length, least) if bound < 0 else min(bound, most)
+
+
+def range_slice(
+    start: int, stop: int, step: int, first: int | None, last: int | None, by: int | None
+) -> tuple[int, int, int]:
+    """The start, end and step of `range(start, stop, step)[first:last:by]`."""
+    length = len(range(start, stop, step))
+    stride = 1 if by is None else by
+    if stride == 0:
+        raise ValueError("slice step cannot be zero")
+    least, most = (0, length) if stride > 0 else (-1, length - 1)
+    begin = (least if stride > 0 else most) if first is None else _clipped(first, length, least, most)
+    end = (most if stride > 0 else least) if last is None else _clipped(last, length, least, most)
+    return start + begin * step, start + end * step, step * stride
+
+
 # -- sum
 def sum_from(items: list[T], start: K) -> K:
     """`sum(items, start)`, of what no operator adds up."""

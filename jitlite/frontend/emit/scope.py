@@ -343,7 +343,7 @@ class Frame:
         simple: Value | None,
         range: SourceRange,
         annotation: Type | None,
-    ) -> Value:
+    ) -> Value | None:
         assert self.parent is not None
         if annotation is not None:
             raise CHANGED_TYPE(
@@ -353,7 +353,7 @@ class Frame:
                 hint="annotate the first assignment",
             )
         outer = self.parent.type_of(name)
-        if simple is not None and self._is_function_in_branch(name):
+        if (simple is not None or value.is_symbolic) and self._is_function_in_branch(name):
             return simple  # `merge_branches` sees whether it is known afterwards which of the two the variable is
         if simple is None or outer is None:
             what = value.kind if simple is None else "a value"
@@ -387,7 +387,7 @@ class Frame:
         """Is a variable a function that was set outside, and are there only branches between that place and here?"""
         for frame in self.chain():
             if name in frame.sugared or name in frame.types:
-                return name in frame.sugared and frame.sugared[name].is_function
+                return name in frame.sugared and frame.sugared[name].is_symbolic
             if frame.block.owner is None or frame.block.owner.kind != "prim::If":
                 return False
         return False

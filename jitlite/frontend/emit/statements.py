@@ -19,11 +19,14 @@ from jitlite.frontend.emit.emitter import Emitter, statement
 from jitlite.frontend.emit.indexing import single_index
 from jitlite.frontend.emit.iterable_values import SliceValue
 from jitlite.frontend.emit.iteration import Body, emit_for, emit_loop
+from jitlite.frontend.emit.known_values import KnownValue
 from jitlite.frontend.emit.library_calls import filtered
 from jitlite.frontend.emit.list_slices import delete_slice
 from jitlite.frontend.emit.objects import ObjectDefinition
+from jitlite.frontend.emit.return_types import Returned
 from jitlite.frontend.emit.scope import Condition, Frame
 from jitlite.frontend.emit.special_methods import call_magic, is_object
+from jitlite.frontend.emit.symbolic_values import closed
 from jitlite.frontend.emit.values import BuiltinFunction, SimpleValue
 from jitlite.frontend.syntax import tree
 from jitlite.frontend.syntax.nested_scopes import with_own_variables
@@ -47,7 +50,17 @@ def emit_pass(em: Emitter, stmt: tree.Pass) -> None:
 
 @statement(tree.Return)
 def emit_return(em: Emitter, stmt: tree.Return) -> None:
-    em.emit_return(em.emit(stmt.value, em.returns[-1].declared), stmt.range)
+    types = em.returns[-1]
+    found = em.emit_sugared(stmt.value, types.declared)
+    if types.symbolic is None or not found.is_symbolic:
+        em.emit_return(em.emit(KnownValue(found, range=stmt.value.range), types.declared), stmt.range)
+        return
+    outside = next(frame.parent for frame in em.frame.chain() if frame.starts_function)
+    assert outside is not None
+    found = closed(em, found, outside, stmt.range)
+    node = em.node("prim::ReturnStmt", [em.constant(None, stmt.range)], [], stmt.range)
+    types.symbolic.append(Returned(node, found))
+    em.leaving.add(em.frame.block)
 
 
 def _leaves(statements: Sequence[tree.Stmt]) -> bool:

@@ -22,7 +22,7 @@ from jitlite.frontend.emit.call_hints import hint_for_empty_list, hint_for_unann
 from jitlite.frontend.emit.format_strings import check_format
 from jitlite.frontend.emit.python_arguments import call_operator
 from jitlite.frontend.emit.sort_order import needs_order
-from jitlite.frontend.emit.ways_out import not_iterable, way_to_member
+from jitlite.frontend.emit.ways_out import attribute_names, not_iterable, way_to_member
 from jitlite.ir import ops
 from jitlite.ir import types as T
 from jitlite.ir.graph import Value, constant_of, is_constant
@@ -44,6 +44,12 @@ class SugaredValue:
     """Does each use of it make another object? A variable then holds one that is made when it is assigned."""
     is_function = False
     """Is it called, and no value of a graph?"""
+
+    @property
+    def is_symbolic(self) -> bool:
+        """Is it handed on as what it denotes, by variables, arguments and results, for want of a value in the graph?"""
+        return self.is_function
+
     instead_of_call: str | None = None
     instead_of_value: str | None = None
     takes_functions = takes_iterables = False
@@ -87,7 +93,7 @@ class SugaredValue:
 
     def truth(self, b: Builder, range: SourceRange) -> Value | None:
         """The truth of what is no value of the graph; None for what is one."""
-        return None
+        return b.constant(True, range) if self.is_function else None
 
     def as_argument(self, b: Builder, range: SourceRange) -> Value:
         """The value as an argument of an operator."""
@@ -200,7 +206,7 @@ class SimpleValue(SugaredValue):
             return TEST_FOR_NONE
         if name == "numpy" and T.is_subtype(t, T.TENSOR):
             return "scripts have no NumPy: stay with tensors; .item() gives a number, .tolist() a list"
-        return did_you_mean(name, self._attribute_names())
+        return did_you_mean(name, attribute_names(t))
 
     def _property_of_tensor(self, b: Builder, range: SourceRange, name: str) -> SugaredValue | None:
         if name in TENSOR_CASTS:
@@ -231,19 +237,6 @@ class SimpleValue(SugaredValue):
             waited = b.op("prim::awaitable_wait", [self.value], range=range)
             return SimpleValue(waited).attr(b, range, name)
         return None
-
-    def _attribute_names(self) -> list[str]:
-        t = self.value.type
-        if T.is_subtype(t, T.TENSOR):
-            return _public_names(torch.Tensor)
-        if isinstance(t, T.TupleType) and t.names:
-            return list(t.names)
-        if isinstance(t, T.ClassType) and t.definition is not None:
-            return list(t.definition.attribute_names())
-        if isinstance(t, T.InterfaceType):
-            return list(t.methods)
-        python_type = _python_type(t)
-        return _public_names(python_type) if python_type else []
 
     def has_attr(self, b: Builder, range: SourceRange, name: str) -> bool:
         t = self.value.type
@@ -338,14 +331,6 @@ class SimpleValue(SugaredValue):
             return SimpleValue(plain).element(b, range, index)
         kind = MAY_BE_NONE if T.may_be_none(t) else NO_INDEX
         raise kind(f"'{t.annotation}' object is not subscriptable", range, hint=way_to_member(t))
-
-
-def _python_type(t: Type) -> type | None:
-    """The type in Python of texts, lists and dicts."""
-    if t is T.STRING:
-        return str
-    kinds: tuple[tuple[type[Type], type], ...] = ((T.ListType, list), (T.DictType, dict), (T.SetType, set))
-    return next((cls for kind, cls in kinds if isinstance(t, kind)), None)
 
 
 class BuiltinFunction(SugaredValue):
@@ -494,6 +479,6 @@ class SugaredTuple(SugaredValue):
     def static_length(self) -> int | None:
         return len(self.parts)
 
-
-def _public_names(owner: object) -> list[str]:
-    return [name for name in dir(owner) if not name.startswith("_")]
+    @property
+    def is_symbolic(self) -> bool:
+        return any(part.is_symbolic for part in self.parts)

@@ -115,3 +115,29 @@ def way_to_member(t: Type) -> str | None:
 
 def _has_module(values: Iterable[object]) -> bool:
     return any(isinstance(value, torch.nn.Module) for value in values)
+
+
+def attribute_names(t: Type) -> list[str]:
+    """The attributes that values of a type have, for hints."""
+    if T.is_subtype(t, T.TENSOR):
+        return _public_names(torch.Tensor)
+    if isinstance(t, T.TupleType) and t.names:
+        return list(t.names)
+    if isinstance(t, T.ClassType) and t.definition is not None:
+        return list(t.definition.attribute_names())
+    if isinstance(t, T.InterfaceType):
+        return list(t.methods)
+    python_type = _python_type(t)
+    return _public_names(python_type) if python_type else []
+
+
+def _python_type(t: Type) -> type | None:
+    """The type in Python of texts, lists and dicts."""
+    if t is T.STRING:
+        return str
+    kinds: tuple[tuple[type[Type], type], ...] = ((T.ListType, list), (T.DictType, dict), (T.SetType, set))
+    return next((cls for kind, cls in kinds if isinstance(t, kind)), None)
+
+
+def _public_names(owner: object) -> list[str]:
+    return [name for name in dir(owner) if not name.startswith("_")]

@@ -120,6 +120,12 @@ def with_names_outside(function: tree.Def) -> tree.Def:
     return tree.replaced(function, body=tuple(_plain.rename(statement, mapping) for statement in function.body))
 
 
+def with_free_names(function: tree.Def, names: Mapping[str, str]) -> tree.Def:
+    """The function with other names for variables around it."""
+    inside = {old: new for old, new in names.items() if old not in bound_names(function)}
+    return tree.replaced(function, body=tuple(_plain.rename(statement, inside) for statement in function.body))
+
+
 def _renamed(ident: tree.Ident, names: Mapping[str, str]) -> tree.Ident:
     return tree.replaced(ident, name=names.get(ident.name, ident.name))
 
