@@ -165,6 +165,23 @@ def submit(job: Job, call: float = 0.0) -> None:
     _worker.submit(job, call)
 
 
+_WORTH_WAITING = 1e-3
+"""Seconds of a call from which on it may wait: shorter ones are often enough between two turns of the thread."""
+
+
+def wait_a_turn(held: threading.Lock, call: float) -> None:
+    """Wait for what is being compiled while the thread holds `held`, but no longer than a call takes.
+
+    The thread gives the interpreter up for each file it reads and each function of LLVM it calls. While a call computes
+    in Python it waits five milliseconds to have it back, so that compiling takes several times as long as it has to.
+
+    Args:
+        call: seconds that the call took that ends now.
+    """
+    if call > _WORTH_WAITING and held.locked() and held.acquire(timeout=call):
+        held.release()
+
+
 def wait_for_compilation(timeout: float | None = None) -> bool:
     """Wait until all that is being compiled in the background is compiled; says whether it is.
 

@@ -185,6 +185,8 @@ class KernelState(Implementation):
             self.seconds = 0.0
             self._least *= 2  # for the next kernel, or another try
             self.publish(self._make_and_run)
+        else:
+            background.wait_a_turn(self._compiling, spent)
 
     def _abandon(self, why: str) -> None:
         self._is_given_up = True

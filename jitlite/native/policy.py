@@ -86,6 +86,8 @@ class RegionState(Implementation):
                 else:
                     self.status = "hot: its next run compiles it"
                     self.publish(self._compile)
+        elif self._machine is None:
+            background.wait_a_turn(self._compiling, time.perf_counter() - since)
         elif self.bailouts >= BAILOUTS and self.bailouts > self.runs:
             self._give_up(f"given up, for it missed {self.bailouts} times of {self.bailouts + self.runs}")
 

@@ -140,6 +140,47 @@ def test_calls_go_on_while_a_loop_is_compiled(monkeypatch):
     assert f.executor.region_states[0].runs == 50
 
 
+def test_a_long_call_lets_the_thread_go_on_for_as_long_as_it_took():
+    held = threading.Lock()
+    is_held, may_end = threading.Event(), threading.Event()
+
+    def job():
+        with held:
+            is_held.set()
+            may_end.wait(60)
+
+    background.submit(job)
+    assert is_held.wait(60)
+    try:
+        background.wait_a_turn(held, 0.002)  # comes back though the work goes on
+        threading.Timer(0.01, may_end.set).start()
+        background.wait_a_turn(held, 60.0)  # comes back when it is done
+        assert not held.locked()
+    finally:
+        may_end.set()
+
+
+class Watched:
+    """A lock that cannot be had, and counts who waits for it."""
+
+    def __init__(self):
+        self.waited = 0
+
+    def locked(self):
+        return True
+
+    def acquire(self, timeout):
+        self.waited += 1
+        return False
+
+
+@pytest.mark.parametrize(("seconds", "waits"), [(1e-5, 0), (5e-4, 0), (2e-3, 1)])
+def test_a_short_call_does_not_wait(seconds, waits):
+    held = Watched()
+    background.wait_a_turn(held, seconds)
+    assert held.waited == waits
+
+
 def test_work_that_fails_leaves_the_function_as_it_was(monkeypatch):
     def fail(*args, **kwargs):
         raise ZeroDivisionError("in the background")

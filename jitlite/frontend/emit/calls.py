@@ -54,7 +54,7 @@ from jitlite.frontend.emit.values import (
 )
 from jitlite.frontend.syntax import tree
 from jitlite.ir import types as T
-from jitlite.ir.graph import Value
+from jitlite.ir.graph import Value, constant_of, is_constant
 from jitlite.ir.types import Type
 from jitlite.operators.conversions import is_empty_literal
 from jitlite.operators.overloads import NamedValue
@@ -235,6 +235,17 @@ def emit_getattr(em: Emitter, call: tree.Apply, special: SpecialForm, hint: Type
     if len(call.args) == 3 and not subject.has_attr(em, call.range, name.value):
         return em.emit_sugared(call.args[2])
     return refined_sugar(em, subject.attr(em, call.range, name.value))
+
+
+@form("setattr", 3, 3)
+def emit_setattr(em: Emitter, call: tree.Apply, special: SpecialForm, hint: Type | None) -> Value:
+    owner, name = em.emit_sugared(call.args[0]), em.emit(call.args[1])
+    if not is_constant(name) or name.type is not T.STRING:
+        raise KNOWN_WHEN_COMPILED(
+            "the name that setattr is given has to be known where the program is compiled", call.args[1].range
+        )
+    owner.set_attr(em, call.range, str(constant_of(name)), em.emit(call.args[2]))
+    return em.constant(None, call.range)
 
 
 @form("type", 1, 1)
