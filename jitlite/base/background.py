@@ -166,7 +166,7 @@ def submit(job: Job, call: float = 0.0) -> None:
 
 
 _WORTH_WAITING = 1e-3
-"""Seconds of a call from which on it may wait: shorter ones are often enough between two turns of the thread."""
+"""Seconds of a call from which on it may wait: the thread may keep the interpreter for many times a shorter one."""
 
 
 def wait_a_turn(held: threading.Lock, call: float) -> None:
