@@ -23,7 +23,8 @@ def computed_property(module: torch.nn.Module, name: str) -> property | None:
 
     A parameter is computed anew wherever it is read; within `torch.nn.utils.parametrize.cached()`, too.
     """
-    if not parametrize.is_parametrized(module, name):
+    computing = module._modules.get("parametrizations")  # as an attribute it might be looked for in a script
+    if computing is None or name not in computing._modules:
         return None
 
     def get(self):  # type: ignore[no-untyped-def]
@@ -71,7 +72,7 @@ def computing_hook(hook: object) -> Method | None:
         return _spectral_norm(hook.name, hook.dim, hook.n_power_iterations, hook.eps)
     pruning = sys.modules.get("torch.nn.utils.prune")  # who has pruned something has imported it
     if pruning is not None and isinstance(hook, pruning.BasePruningMethod):
-        return _pruning(str(hook._tensor_name))
+        return _pruning(str(getattr(hook, "_tensor_name", None)))
     return None
 
 
@@ -79,7 +80,7 @@ def _weight_norm(name: str, dim: int) -> Method:
     direction, length = name + "_v", name + "_g"
 
     def weight_norm(self, input) -> None:  # type: ignore[no-untyped-def]
-        setattr(self, name, torch._weight_norm(getattr(self, direction), getattr(self, length), dim))
+        setattr(self, name, torch.ops.aten._weight_norm(getattr(self, direction), getattr(self, length), dim))
 
     return weight_norm
 
