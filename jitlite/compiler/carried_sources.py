@@ -51,7 +51,7 @@ def by_value_pickler(caller: FrameType) -> ByValuePickler | None:
 
 
 def found_by_name(definition: object, name: str | None = None) -> object:
-    """What the name of a function or class, or another name, is bound to in its module; None where it is bound to nothing.
+    """What the name of a function or class, or another name, is bound to in its module; None for nothing.
 
     Names of what is local to a function (`f.<locals>.g`) are bound to nothing.
     """

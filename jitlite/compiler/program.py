@@ -7,7 +7,6 @@ live in; nothing is shared between programs.
 from __future__ import annotations
 
 import enum
-import inspect
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -114,7 +113,7 @@ class Program:
         return empty_program, ([] if pickler is None else self.carried_sources(pickler), self.engine)
 
     def carried_sources(self, pickler: ByValuePickler) -> list[CarriedSource]:
-        """The sources of the Python functions, and methods of classes, that the pickler does not write by their names."""
+        """The sources of Python functions, and methods of classes, that the pickler does not write by their names."""
         programs, classes = self._programs_and_classes()
         compiled = [function.python_function for program in programs for function in program.unit]
         # a class that is found by its name comes with what others have put into it, as torch.compile does to nn.Module
