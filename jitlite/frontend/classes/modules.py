@@ -182,8 +182,8 @@ class ModuleDefinition(ObjectDefinition):
         owner = NamedValue(None, value, range=range)
         given = b.make_tuple([a.in_graph(b.graph) for a in args])
         for hook in self.type.forward_pre_hooks:
-            shown = b.uninitialized(hook.schema.arguments[1].type) if hook in self.computing_hooks else given
-            result = self._call_hook(b, range, hook, [owner, NamedValue(None, shown, range=range)])
+            shown = NamedValue(None, self._shown_to(b, hook, given), range=range)
+            result = self._call_hook(b, range, hook, [owner, shown])
             if result.type is not T.NONE:
                 given = result if isinstance(result.type, T.TupleType) else b.make_tuple([result])
         if self.type.forward_pre_hooks and args:
@@ -195,6 +195,10 @@ class ModuleDefinition(ObjectDefinition):
             if result.type is not T.NONE:
                 output = result
         return SimpleValue(output)
+
+    def _shown_to(self, b: Builder, hook: Function, given: Value) -> Value:
+        """The arguments as a pre-hook takes them. One that looks at none is declared with all that there may be."""
+        return b.uninitialized(hook.schema.arguments[1].type) if hook in self.computing_hooks else given
 
     def _call_hook(self, b: Builder, range: SourceRange, hook: Function, args: list[NamedValue]) -> Value:
         return FunctionValue(self.program.ready(hook, range)).call(b, range, args, []).as_value(b, range)
@@ -291,8 +295,9 @@ class ModuleDefinition(ObjectDefinition):
 
     def python_method(self, name: str) -> Callable[..., object] | None:
         computing = computing_forward(self.module) if name == "forward" else None
-        if computing is not None:
-            return computing
+        return computing or self._own_python_method(name)
+
+    def _own_python_method(self, name: str) -> Callable[..., object] | None:
         member = vars(self.module).get(name)
         if not inspect.ismethod(member) or type(member.__self__) is not type(self.module):
             member = inspect.getattr_static(self.type.python_class, name, None)

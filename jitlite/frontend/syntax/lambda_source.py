@@ -5,19 +5,20 @@ from __future__ import annotations
 import ast
 import functools
 import inspect
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from types import CodeType, FunctionType, ModuleType
 
 LAMBDA = "<lambda>"
 """What Python calls the functions."""
 
 
-LAMBDA_NAME = "lambda_function"
-"""What they are called in programs, where names are identifiers."""
-
-
 def is_lambda(function: FunctionType) -> bool:
     return function.__code__.co_name == LAMBDA
+
+
+def name_in_programs(function: FunctionType) -> str | None:
+    """What a lambda is called in programs, where names are identifiers; None for functions that have a name."""
+    return "lambda_function" if is_lambda(function) else None
 
 
 def statements_around(function: FunctionType) -> Iterator[tuple[list[str], int]]:
@@ -47,15 +48,20 @@ def lambda_in(function: FunctionType, statements: list[ast.stmt]) -> ast.Functio
     Lambdas are told apart by what they compile to; where two compile to the same, either will do.
     """
     found = [node for statement in statements for node in ast.walk(statement) if isinstance(node, ast.Lambda)]
-    code, known = function.__code__, function.__globals__
+    same = next(_compiled_to(function.__code__, found, function.__globals__), None)
+    if same is None and len(found) == 1:
+        names = [a.arg for a in _arguments(found[0])]
+        same = found[0] if names == list(inspect.signature(function).parameters) else None  # compiled in another way
+    return None if same is None else _as_definition(same)
+
+
+def _compiled_to(code: CodeType, found: list[ast.Lambda], known: Mapping[str, object]) -> Iterator[ast.Lambda]:
+    """The lambdas that compile to this code, where names have these meanings."""
     modules = [name for name in code.co_names if isinstance(known.get(name), ModuleType)]
     for imported in (modules, [], code.co_names):
         for node in found:
             if _same_code(_code_of(node, code.co_freevars, imported), code):
-                return _as_definition(node)
-    if len(found) == 1 and [a.arg for a in _arguments(found[0])] == list(inspect.signature(function).parameters):
-        return _as_definition(found[0])  # Python was told to compile in another way
-    return None
+                yield node
 
 
 def _arguments(node: ast.Lambda) -> list[ast.arg]:

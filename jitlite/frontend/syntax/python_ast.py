@@ -33,7 +33,7 @@ from jitlite.frontend.syntax import tree as t
 from jitlite.frontend.syntax.decorators import with_contexts
 from jitlite.frontend.syntax.function_source import FunctionSource
 from jitlite.frontend.syntax.ignored_blocks import read_ignored_block
-from jitlite.frontend.syntax.lambda_source import LAMBDA_NAME, is_lambda
+from jitlite.frontend.syntax.lambda_source import is_lambda, name_in_programs
 from jitlite.frontend.syntax.name_mangling import mangle_private_names, private_owner
 from jitlite.frontend.syntax.python_expressions import BINARY, TreeBuilder, expression_builder, statement_builder
 from jitlite.frontend.syntax.python_source import (
@@ -394,8 +394,7 @@ def function_tree(
         NotSupportedError: it uses Python that TorchScript does not have.
     """
     function = plain_function(fn)
-    if name is None and is_lambda(function):
-        name = LAMBDA_NAME
+    name = name or name_in_programs(function)
     key = name, self_name, is_method, is_generator
     known = _known_trees.setdefault(function, {})
     if known.get("code") is not function.__code__:
