@@ -158,6 +158,27 @@ def test_new_values_of_the_parameters_count() -> None:
     _same(scripted(x), net(x))
 
 
+class OwnParts(nn.Module):
+    """A user's module whose parts and property are only called like those of torch.nn.utils.parametrize."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.parametrizations = nn.ModuleDict({"weight": nn.Identity()})
+        self.base = nn.Parameter(torch.ones(3))
+
+    @property
+    def weight(self) -> Tensor:
+        return self.base * 2
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.parametrizations["weight"](x) * self.weight
+
+
+def test_parts_that_are_only_called_so_stay_what_they_are() -> None:
+    net, x = OwnParts(), torch.randn(3)
+    _same(jitlite.script(net)(x), net(x))
+
+
 class Counter(nn.Module):
     def __init__(self) -> None:
         super().__init__()

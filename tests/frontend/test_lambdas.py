@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import io
+import linecache
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -152,6 +154,49 @@ def test_an_error_in_a_lambda_says_where() -> None:
 def test_lambdas_without_source_are_refused() -> None:
     with pytest.raises(CompileError, match="get source"):
         jitlite.script(eval("lambda x: x"))
+
+
+class Private:
+    __factor = 3.0
+    by_private_name = staticmethod(lambda x: x * Private.__factor)
+    beside_another = staticmethod(lambda x: x / Private.__factor)
+
+
+def test_private_names_are_those_of_the_class() -> None:
+    x = torch.tensor([-2.0, 0.5])
+    for f in (Private.by_private_name, Private.beside_another):
+        _same(jitlite.script(f)(x), f(x))
+
+
+def keeping(kept: Callable[[Tensor], Tensor]) -> Callable[[Any], Any]:
+    def decorate(f: Any) -> Any:
+        f.kept = kept
+        return f
+
+    return decorate
+
+
+@keeping(lambda x: x * 5)
+def decorated(x: Tensor) -> Tensor:
+    return x
+
+
+def test_lambdas_of_decorators_are_found() -> None:
+    x = torch.tensor([-2.0, 0.5])
+    _same(jitlite.script(decorated.kept)(x), x * 5)
+
+
+@pytest.mark.parametrize("now", ["f = lambda x: x + 7", "f = lambda x: x - 1", "f = lambda x, y=1: x + y", "f = 3"])
+def test_a_lambda_whose_file_was_changed_is_refused(now: str, tmp_path: Path) -> None:
+    file, names = tmp_path / "changed.py", dict[str, Any]()
+    file.write_text("f = lambda x: x + 1\n")
+    exec(compile(file.read_text(), str(file), "exec"), names)
+    assert jitlite.script(names["f"])(torch.ones(1)) == 2
+    exec(compile(file.read_text(), str(file), "exec"), names)
+    file.write_text(now + "\n")
+    linecache.checkcache(str(file))
+    with pytest.raises(CompileError, match="changed since|is not a definition"):
+        jitlite.script(names["f"])
 
 
 def test_a_lambda_that_is_not_there_is_not_taken_for_another() -> None:

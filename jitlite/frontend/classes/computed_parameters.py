@@ -24,8 +24,8 @@ def computed_property(module: torch.nn.Module, name: str) -> property | None:
     A parameter is computed anew wherever it is read; within `torch.nn.utils.parametrize.cached()`, too.
     """
     computing = module._modules.get("parametrizations")  # as an attribute it might be looked for in a script
-    if computing is None or name not in computing._modules:
-        return None
+    if computing is None or not isinstance(computing._modules.get(name), parametrize.ParametrizationList):
+        return None  # a user's module may have parts of that name
 
     def get(self):  # type: ignore[no-untyped-def]
         return self.parametrizations[name]()

@@ -14,6 +14,7 @@ from jitlite.base.errors.calls import (
 )
 from jitlite.base.errors.classes import WRONG_METHOD
 from jitlite.base.errors.names import PYTHON_ONLY
+from jitlite.frontend.emit.assignment import assign_attribute
 from jitlite.frontend.emit.attribute_refinement import is_changeable
 from jitlite.frontend.emit.branch_refinement import refined_sugar
 from jitlite.frontend.emit.chosen_parts import attribute_by_name
@@ -239,12 +240,13 @@ def emit_getattr(em: Emitter, call: tree.Apply, special: SpecialForm, hint: Type
 
 @form("setattr", 3, 3)
 def emit_setattr(em: Emitter, call: tree.Apply, special: SpecialForm, hint: Type | None) -> Value:
-    owner, name = em.emit_sugared(call.args[0]), em.emit(call.args[1])
+    owner, written, value = call.args
+    name = em.emit(written)
     if not is_constant(name) or name.type is not T.STRING:
         raise KNOWN_WHEN_COMPILED(
-            "the name that setattr is given has to be known where the program is compiled", call.args[1].range
+            "the name that setattr is given has to be known where the program is compiled", written.range
         )
-    owner.set_attr(em, call.range, str(constant_of(name)), em.emit(call.args[2]))
+    assign_attribute(em, owner, str(constant_of(name)), value, call.range)
     return em.constant(None, call.range)
 
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import ast
 import functools
 import inspect
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from types import CodeType, FunctionType, ModuleType
+
+from jitlite.frontend.syntax.name_mangling import mangle_private_names, private_owner
 
 LAMBDA = "<lambda>"
 """What Python calls the functions."""
@@ -31,10 +33,16 @@ def statements_around(function: FunctionType) -> Iterator[tuple[list[str], int]]
     line = function.__code__.co_firstlineno
     around: list[ast.stmt] = []
     for statement in _statements("".join(lines)):  # outer ones come first
-        if statement.lineno <= line <= (statement.end_lineno or statement.lineno):
+        if _first_line(statement) <= line <= (statement.end_lineno or statement.lineno):
             around.append(statement)
     for statement in reversed(around):
-        yield lines[statement.lineno - 1 : statement.end_lineno], statement.lineno
+        first = _first_line(statement)
+        yield lines[first - 1 : statement.end_lineno], first
+
+
+def _first_line(statement: ast.stmt) -> int:
+    decorators: list[ast.expr] = getattr(statement, "decorator_list", [])
+    return min(statement.lineno, *(d.lineno for d in decorators)) if decorators else statement.lineno
 
 
 @functools.lru_cache(maxsize=4)
@@ -45,29 +53,21 @@ def _statements(text: str) -> list[ast.stmt]:
 def lambda_in(function: FunctionType, statements: list[ast.stmt]) -> ast.FunctionDef | None:
     """The definition that says what a lambda does, None where it is not in these statements.
 
-    Lambdas are told apart by what they compile to; where two compile to the same, either will do.
+    Lambdas are told apart by what they compile to; where two compile to the same, either will do. So one whose file was
+    changed since is not taken for what stands there now.
     """
-    found = [node for statement in statements for node in ast.walk(statement) if isinstance(node, ast.Lambda)]
-    same = next(_compiled_to(function.__code__, found, function.__globals__), None)
-    if same is None and len(found) == 1:
-        names = [a.arg for a in _arguments(found[0])]
-        same = found[0] if names == list(inspect.signature(function).parameters) else None  # compiled in another way
-    return None if same is None else _as_definition(same)
-
-
-def _compiled_to(code: CodeType, found: list[ast.Lambda], known: Mapping[str, object]) -> Iterator[ast.Lambda]:
-    """The lambdas that compile to this code, where names have these meanings."""
+    lambdas = (node for statement in statements for node in ast.walk(statement) if isinstance(node, ast.Lambda))
+    found = {node: _as_definition(node) for node in lambdas}
+    owner = private_owner(function.__qualname__)
+    for definition in found.values() if owner is not None else ():
+        mangle_private_names(definition, owner)  # and the lambda, for they have one body
+    code, known = function.__code__, function.__globals__
     modules = [name for name in code.co_names if isinstance(known.get(name), ModuleType)]
     for imported in (modules, [], code.co_names):
-        for node in found:
+        for node, definition in found.items():
             if _same_code(_code_of(node, code.co_freevars, imported), code):
-                yield node
-
-
-def _arguments(node: ast.Lambda) -> list[ast.arg]:
-    taken = node.args
-    starred = [a for a in (taken.vararg, taken.kwarg) if a is not None]
-    return [*taken.posonlyargs, *taken.args, *taken.kwonlyargs, *starred]
+                return definition
+    return None
 
 
 def _as_definition(node: ast.Lambda) -> ast.FunctionDef:
@@ -86,7 +86,7 @@ def _code_of(node: ast.Lambda, outside: Iterable[str], imported: Iterable[str]) 
     imports: list[ast.stmt] = [ast.Import([ast.alias(name)]) for name in imported]
     module = ast.Module([*imports, ast.Expr(ast.Lambda(names, node))], [])
     try:
-        code = compile(ast.fix_missing_locations(module), LAMBDA, "exec")
+        code = compile(ast.fix_missing_locations(module), LAMBDA, "exec", dont_inherit=True)
     except (SyntaxError, ValueError):
         return None
     outer = next(c for c in code.co_consts if isinstance(c, CodeType))
