@@ -21,7 +21,7 @@ from contextvars import Context, copy_context
 from typing import NamedTuple
 
 from jitlite.base import turns
-from jitlite.base.locks import Lock
+from jitlite.base.locks import Lock, ObjectLock
 
 Job = Callable[[], None]
 
@@ -169,7 +169,7 @@ _WORTH_WAITING = 1e-3
 """Seconds of a call from which on it may wait: the thread may keep the interpreter for many times a shorter one."""
 
 
-def wait_a_turn(held: threading.Lock, call: float) -> None:
+def wait_a_turn(held: ObjectLock, call: float) -> None:
     """Wait for what is being compiled while the thread holds `held`, but no longer than a call takes.
 
     The thread gives the interpreter up for each file it reads and each function of LLVM it calls. While a call computes

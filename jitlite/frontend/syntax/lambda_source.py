@@ -59,8 +59,9 @@ def lambda_in(function: FunctionType, statements: list[ast.stmt]) -> ast.Functio
     lambdas = (node for statement in statements for node in ast.walk(statement) if isinstance(node, ast.Lambda))
     found = {node: _as_definition(node) for node in lambdas}
     owner = private_owner(function.__qualname__)
-    for definition in found.values() if owner is not None else ():
-        mangle_private_names(definition, owner)  # and the lambda, for they have one body
+    if owner is not None:
+        for definition in found.values():
+            mangle_private_names(definition, owner)  # and the lambda, for they have one body
     code, known = function.__code__, function.__globals__
     modules = [name for name in code.co_names if isinstance(known.get(name), ModuleType)]
     for imported in (modules, [], code.co_names):
