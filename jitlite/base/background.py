@@ -1,4 +1,4 @@
-"""Work that no call waits for: specializing functions and compiling hot loops, in a thread of their own.
+"""Work that is done beside calls: specializing functions and compiling hot loops, in a thread of their own.
 
 The thread is started with the first function that is compiled, a call that takes long anyhow, and then waits for work,
 for some time. To submit a job is to put it into a queue and to ring a bell: no lock is taken, no thread started. What
