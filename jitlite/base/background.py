@@ -1,4 +1,4 @@
-"""Work that no call waits for: specializing functions and compiling hot loops, in a thread of their own.
+"""Work that is done beside calls: specializing functions and compiling hot loops, in a thread of their own.
 
 The thread is started with the first function that is compiled, a call that takes long anyhow, and then waits for work,
 for some time. To submit a job is to put it into a queue and to ring a bell: no lock is taken, no thread started. What
@@ -21,7 +21,7 @@ from contextvars import Context, copy_context
 from typing import NamedTuple
 
 from jitlite.base import turns
-from jitlite.base.locks import Lock
+from jitlite.base.locks import Lock, ObjectLock
 
 Job = Callable[[], None]
 
@@ -163,6 +163,23 @@ def submit(job: Job, call: float = 0.0) -> None:
         call: seconds that a call takes which goes on meanwhile, 0 where that is not known.
     """
     _worker.submit(job, call)
+
+
+_WORTH_WAITING = 1e-3
+"""Seconds of a call from which on it may wait: the thread may keep the interpreter for many times a shorter one."""
+
+
+def wait_a_turn(held: ObjectLock, call: float) -> None:
+    """Wait for what is being compiled while the thread holds `held`, but no longer than a call takes.
+
+    The thread gives the interpreter up for each file it reads and each function of LLVM it calls. While a call computes
+    in Python it waits five milliseconds to have it back, so that compiling takes several times as long as it has to.
+
+    Args:
+        call: seconds that the call took that ends now.
+    """
+    if call > _WORTH_WAITING and held.locked() and held.acquire(timeout=call):
+        held.release()
 
 
 def wait_for_compilation(timeout: float | None = None) -> bool:

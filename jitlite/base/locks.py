@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import threading
 from types import TracebackType
+from weakref import WeakSet
 
 ORDER = (
     "drop_in", "engines", "compiler", "native", "tracing", "kept_operators", "types", "executors", "options",
@@ -101,6 +102,46 @@ class Lock:
         self.release()
 
 
+class ObjectLock:
+    """A lock of one object of many, in no order: a thread that holds it may wait for the others of this module.
+
+    A fork does not wait for it. In the child it is free, for the thread that held it has stayed with the parent; so
+    what is done under it can be begun again.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        _object_locks.add(self)
+
+    def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
+        """As of Python's locks."""
+        return self._lock.acquire(blocking, timeout)
+
+    def release(self) -> None:
+        """Give the lock back."""
+        self._lock.release()
+
+    def locked(self) -> bool:
+        """Does a thread hold it?"""
+        return self._lock.locked()
+
+    def after_fork_in_child(self) -> None:
+        """Be free."""
+        self._lock = threading.Lock()
+
+    def __enter__(self) -> ObjectLock:
+        self.acquire()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.release()
+
+
+_object_locks: WeakSet[ObjectLock] = WeakSet()
+
+
 def check_order(on: bool = True) -> bool:
     """Have locks look whether they are acquired in order, in all threads; says whether they did before.
 
@@ -132,5 +173,11 @@ def _after_fork() -> None:
         lock._lock.release()
 
 
+def _after_fork_in_child() -> None:
+    for lock in list(_object_locks):
+        lock.after_fork_in_child()
+    _after_fork()
+
+
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork)
+    os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork_in_child)

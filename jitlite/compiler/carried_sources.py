@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from types import FrameType, FunctionType
-from typing import Any
 
+from jitlite.base.records import Record
 from jitlite.base.source import CompileError, Source
-from jitlite.frontend.syntax.python_source import carry_source, source_of
+from jitlite.frontend.syntax.python_source import carry_source, plain_function, source_of
 
 CarriedSource = tuple[FunctionType, str, str | None, int]
 """A function with its source: the text, its file, and the number of its first line there."""
@@ -17,12 +18,47 @@ _BY_VALUE = frozenset({"cloudpickle", "dill"})
 """Picklers that can pickle a Python function which has no name to be found by."""
 
 
-def pickles_by_value(caller: FrameType) -> bool:
-    """Is the caller a pickler that writes Python functions themselves where their names lead nowhere?"""
+class ByValuePickler(Record):
+    """A pickler that writes Python functions and classes themselves where their names lead nowhere.
+
+    Attributes:
+        registered: modules, whose submodules count too, that it is told to write although they can be imported here:
+            `cloudpickle.register_pickle_by_value`.
+    """
+
+    registered: frozenset[str] = frozenset()
+
+    def names_module_of(self, definition: object) -> bool:
+        """Does it write names of the module that a function or class is defined in?"""
+        module = getattr(definition, "__module__", None) or "__main__"
+        parents = itertools.accumulate(module.split("."), "{}.{}".format)
+        return module != "__main__" and self.registered.isdisjoint(parents)
+
+    def finds(self, definition: object) -> bool:
+        """Does it write the name of a function or class?"""
+        return self.names_module_of(definition) and found_by_name(definition) is definition
+
+
+def by_value_pickler(caller: FrameType) -> ByValuePickler | None:
+    """The caller, if it is a pickler that writes Python functions themselves where their names lead nowhere."""
     found: FrameType | None = caller
     while found is not None and found.f_globals.get("__name__") == "pickle":  # on which such a pickler is built
         found = found.f_back
-    return found is not None and not _BY_VALUE.isdisjoint(str(found.f_globals.get("__name__")).split("."))
+    if found is None or _BY_VALUE.isdisjoint(str(found.f_globals.get("__name__")).split(".")):
+        return None
+    registry = found.f_globals.get("list_registry_pickle_by_value")
+    return ByValuePickler(frozenset(map(str, registry())) if callable(registry) else frozenset())
+
+
+def found_by_name(definition: object, name: str | None = None) -> object:
+    """What the name of a function or class, or another name, is bound to in its module; None for nothing.
+
+    Names of what is local to a function (`f.<locals>.g`) are bound to nothing.
+    """
+    found: object = sys.modules.get(getattr(definition, "__module__", None) or "")
+    for part in (name or str(getattr(definition, "__qualname__", "<locals>"))).split("."):
+        found = getattr(found, part, None)
+    return found
 
 
 def carry_sources(carried: Iterable[CarriedSource]) -> None:
@@ -40,12 +76,11 @@ def described_source(function: FunctionType) -> tuple[str, str | None, int] | No
     return source.text, source.filename, source.first_line
 
 
-def is_found_by_name(function: object) -> bool:
-    """Does the name of a function or class, in its module, lead to something?"""
-    found: Any = sys.modules.get(getattr(function, "__module__", None) or "")
-    if found is sys.modules.get("__main__"):
-        return False
-    name = str(getattr(function, "__qualname__", "<locals>"))
-    for part in name.split("."):
-        found = getattr(found, part, None)
-    return found is not None and "<locals>" not in name
+def methods_of(cls: type) -> Iterator[FunctionType]:
+    """The Python functions that a class itself has: methods, static ones, those of properties."""
+    for member in vars(cls).values():
+        parts = (member.fget, member.fset, member.fdel) if isinstance(member, property) else (member,)
+        for part in parts:
+            function = part.__func__ if isinstance(part, staticmethod | classmethod) else part
+            if isinstance(function, FunctionType):
+                yield plain_function(function)

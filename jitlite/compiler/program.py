@@ -7,7 +7,6 @@ live in; nothing is shared between programs.
 from __future__ import annotations
 
 import enum
-import inspect
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -24,11 +23,12 @@ from jitlite.base.records import replace
 from jitlite.base.source import CompileError, SourceRange
 from jitlite.compiler.callees import MOST_NESTED, called_functions, compile_callees
 from jitlite.compiler.carried_sources import (
+    ByValuePickler,
     CarriedSource,
+    by_value_pickler,
     carry_sources,
     described_source,
-    is_found_by_name,
-    pickles_by_value,
+    methods_of,
 )
 from jitlite.compiler.graphs_as_written import NORMAL_FORM_STEPS, graph_as_written
 from jitlite.compiler.library_errors import is_of_library, tell_at_call
@@ -109,18 +109,18 @@ class Program:
 
         A pickler that writes Python functions themselves, not their names, writes their sources too.
         """
-        carried = self.carried_sources() if pickles_by_value(sys._getframe(1)) else []
-        return empty_program, (carried, self.engine)
+        pickler = by_value_pickler(sys._getframe(1))
+        return empty_program, ([] if pickler is None else self.carried_sources(pickler), self.engine)
 
-    def carried_sources(self) -> list[CarriedSource]:
-        """The sources of the Python functions, and methods of classes, that are not found by their names."""
+    def carried_sources(self, pickler: ByValuePickler) -> list[CarriedSource]:
+        """The sources of Python functions, and methods of classes, that the pickler does not write by their names."""
         programs, classes = self._programs_and_classes()
         compiled = [function.python_function for program in programs for function in program.unit]
         # a class that is found by its name comes with what others have put into it, as torch.compile does to nn.Module
-        bases = [base for cls in classes if cls for base in cls.__mro__ if not is_found_by_name(base)]
-        methods = [member for cls in bases for member in vars(cls).values() if inspect.isfunction(member)]
+        bases = [base for cls in classes if cls for base in cls.__mro__ if not pickler.finds(base)]
+        methods = [method for cls in bases for method in methods_of(cls)]
         functions = {plain_function(f): None for f in (*compiled, *methods) if f is not None}
-        return [(f, *source) for f in functions if not is_found_by_name(f) and (source := described_source(f))]
+        return [(f, *source) for f in functions if not pickler.finds(f) and (source := described_source(f))]
 
     def _programs_and_classes(self) -> tuple[Iterable[Program], Iterable[type | None]]:
         """This program and those of the classes that are reached from it, and all these classes."""

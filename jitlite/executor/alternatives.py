@@ -15,7 +15,6 @@ of torch wants to see operators; for everything else the function runs as it is,
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Sequence
 from typing import Any, Generic, Protocol, TypeVar
@@ -24,6 +23,7 @@ import torch
 
 from jitlite.analysis.repeatable import why_not_repeatable
 from jitlite.base import background, options
+from jitlite.base.locks import ObjectLock
 from jitlite.compiler import program as compiler
 from jitlite.executor.trial import Trial
 from jitlite.interpreter.autograd import is_transformed
@@ -123,7 +123,7 @@ class Alternatives(Generic[Made]):
         self._is_making = False
         self._choices: dict[Kind, _Choice[Made]] = {}
         self._known: dict[Kind, _Choice[Made]] = {}
-        self._turn = threading.Lock()
+        self._turn = ObjectLock()
         """Held by the thread that makes a trial. Nobody waits for it."""
 
     # -- a call

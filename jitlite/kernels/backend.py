@@ -7,7 +7,6 @@ Python has spent as much on them.
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -15,6 +14,7 @@ from functools import partial
 import torch
 
 from jitlite.base import background, options
+from jitlite.base.locks import ObjectLock
 from jitlite.interpreter.modes import is_intercepted
 from jitlite.ir.graph import Graph
 from jitlite.ir.regions import Backend, FormedRegions, Implementation, PlanContext, Region, Runner
@@ -133,7 +133,7 @@ class KernelState(Implementation):
         self._gives_tuple = gives_tuple
         self._is_now = mode == "now"
         self._least = COMPILE_SECONDS + NODE_SECONDS * region.size
-        self._compiling = threading.Lock()
+        self._compiling = ObjectLock()
         self._is_given_up = False
         self._is_full = False
         self._race: Race | None = None
@@ -185,6 +185,8 @@ class KernelState(Implementation):
             self.seconds = 0.0
             self._least *= 2  # for the next kernel, or another try
             self.publish(self._make_and_run)
+        else:
+            background.wait_a_turn(self._compiling, spent)
 
     def _abandon(self, why: str) -> None:
         self._is_given_up = True

@@ -7,6 +7,7 @@ be (`_self_test`): if anything is not, nothing is ever compiled.
 from __future__ import annotations
 
 import ctypes
+import functools
 import importlib
 import importlib.util
 import itertools
@@ -20,6 +21,7 @@ from typing import Any, TypeVar
 
 from jitlite.base.disk import disk, key_of, name_of, symbolic
 from jitlite.base.locks import Lock
+from jitlite.base.records import Record
 from jitlite.native.boxing import CLASS_OFFSET
 from jitlite.native.capi import MATHEMATICS, address
 from jitlite.native.code import RAISED, LLVMBuilder, NotNative
@@ -101,7 +103,7 @@ def builtin(method: Method, bound: object) -> Entry:
 def _engine_of(text: str, *, is_plain: bool) -> Any:
     """What holds the machine code of a module. It comes from disk if it is there."""
     llvm = _llvm()
-    machine = _target_machine(llvm)
+    machine = _target_machine()
     named, addresses = symbolic(text)
     kept = disk()
     key = "" if kept is None else key_of(named, str(is_plain), *_versions(llvm, machine))
@@ -123,8 +125,8 @@ def _engine_of(text: str, *, is_plain: bool) -> Any:
 def _versions(llvm: Any, machine: Any) -> list[str]:
     """All that machine code depends on, beside its text."""
     versions = [str(importlib.import_module(package).__version__) for package in ("jitlite", "llvmlite")]
-    processor = [machine.triple, llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()]
-    return [*versions, str(llvm.llvm_version_info), *processor, *_TUNING]
+    host = _host()
+    return [*versions, str(llvm.llvm_version_info), machine.triple, host.name, host.features, *_TUNING]
 
 
 def _optimized(llvm: Any, machine: Any, text: str, is_plain: bool) -> Any:
@@ -177,10 +179,31 @@ def _load_library() -> None:
                 load(library.encode(), os.RTLD_NOW)
 
 
-def _target_machine(llvm: Any) -> Any:
-    features = llvm.get_host_cpu_features().flatten()
+class _Host(Record):
+    """This machine, as LLVM calls it. LLVM is asked once: each question gives the interpreter up to a caller.
+
+    Attributes:
+        target: what makes machines.
+        name: of the processor.
+        features: of the processor.
+    """
+
+    target: Any
+    name: str
+    features: str
+
+
+@functools.cache
+def _host() -> _Host:
+    llvm = _llvm()
     target = llvm.Target.from_triple(llvm.get_process_triple())
-    return target.create_target_machine(cpu=llvm.get_host_cpu_name(), features=features, opt=1, codemodel="jitdefault")
+    return _Host(target, llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten())
+
+
+def _target_machine() -> Any:
+    """A machine to compile for; an engine keeps its own."""
+    host = _host()
+    return host.target.create_target_machine(cpu=host.name, features=host.features, opt=1, codemodel="jitdefault")
 
 
 def _tuning(llvm: Any) -> Any:
@@ -268,7 +291,7 @@ def assembly_of(text: str, *, is_plain: bool) -> str:
     """
     with _compiling:
         llvm = _llvm()
-        machine = _target_machine(llvm)
+        machine = _target_machine()
         found: str = machine.emit_assembly(_optimized(llvm, machine, text, is_plain))
     return found
 

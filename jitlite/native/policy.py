@@ -8,11 +8,11 @@ so). So nothing is compiled for what runs for an instant, and llvmlite is not ev
 
 from __future__ import annotations
 
-import threading
 import time
 from typing import Any
 
 from jitlite.base import background, options
+from jitlite.base.locks import ObjectLock
 from jitlite.ir.regions import Implementation
 from jitlite.native.entry import Entry, MachineCode, compile_region, is_loaded
 from jitlite.native.regions import NativeRegion
@@ -52,7 +52,7 @@ class RegionState(Implementation):
         self._machine: MachineCode | None = None
         self._is_cold = mode == "auto"
         self._least = COMPILE_SECONDS + NODE_SECONDS * region.size
-        self._compiling = threading.Lock()
+        self._compiling = ObjectLock()
 
     @property
     def runs(self) -> int:
@@ -86,6 +86,8 @@ class RegionState(Implementation):
                 else:
                     self.status = "hot: its next run compiles it"
                     self.publish(self._compile)
+        elif self._machine is None:
+            background.wait_a_turn(self._compiling, time.perf_counter() - since)
         elif self.bailouts >= BAILOUTS and self.bailouts > self.runs:
             self._give_up(f"given up, for it missed {self.bailouts} times of {self.bailouts + self.runs}")
 

@@ -423,12 +423,11 @@ def reduce_function(scripted: ScriptFunction, function: object) -> Any:
     Raises:
         pickle.PicklingError: where the pickler can do neither.
     """
-    if function is not None and carried_sources.pickles_by_value(sys._getframe(2)):
-        return compile_carried, (function, scripted._program.carried_sources())
-    found: Any = sys.modules.get(getattr(function, "__module__", None) or "")
+    pickler = carried_sources.by_value_pickler(sys._getframe(2))
     name = getattr(function, "__qualname__", scripted.name)
-    for part in name.split("."):
-        found = getattr(found, part, None)
+    found = carried_sources.found_by_name(function, name)
+    if pickler is not None and function is not None and not (found is scripted and pickler.names_module_of(function)):
+        return compile_carried, (function, scripted._program.carried_sources(pickler))
     if found is scripted:
         return name
     if found is None or found is not function:

@@ -239,6 +239,7 @@ def shorten(stages: Sequence[Stage], sources: Sequence[SourceView] = ()) -> None
 
 
 def _shorten(stage: Stage, lines: int, characters: int) -> None:
+    """Leave out what is too long, of a page that is too large. Most lines are short, and stay the objects they are."""
     counts = [len(stage.lines), len(stage.rows), *map(len, stage.sections.values())]
     stage.left_out += sum(max(count - lines, 0) for count in counts)
     stage.lines = [_clipped_line(line, characters) for line in stage.lines[:lines]]
@@ -257,8 +258,9 @@ def _clipped_line(line: SourceLine, most: int) -> SourceLine:
 
 
 def _clipped_row(row: Row, most: int) -> Row:
-    old, new = (None if line is None else _clipped_line(line, most) for line in (row.old, row.new))
-    return Row(row.kind, old, new, row.skipped)
+    old = None if row.old is None else _clipped_line(row.old, most)
+    new = None if row.new is None else _clipped_line(row.new, most)
+    return row if old is row.old and new is row.new else Row(row.kind, old, new, row.skipped)
 
 
 def _size(stage: Stage) -> int:

@@ -128,6 +128,7 @@ def _copied(value: Any) -> Any:
     return [_copied(v) for v in value] if isinstance(value, list) else value
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FAST)
 def test_models_train_and_infer_as_in_eager(name):
     check_model(name)

@@ -143,6 +143,7 @@ def check(kind, run, name, **options):
     assert difference(expected, outcome(traced, start())) is None, name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("functional", [False, True], ids=["aliases", "functional"])
 @pytest.mark.parametrize("view", VIEWS)
 def test_views_and_writes(view, functional):

@@ -16,6 +16,7 @@ import torch
 import jitlite
 from jitlite.base import background, options, turns
 from jitlite.base.background import wait_for_compilation
+from jitlite.base.locks import ObjectLock
 from jitlite.executor import executor
 from jitlite.ir.compiling import _CompilerScope, compiling
 from jitlite.native import policy
@@ -138,6 +139,48 @@ def test_calls_go_on_while_a_loop_is_compiled(monkeypatch):
     assert [t.status for t in f.executor.region_states] == ["machine code"]
     assert [f(n) for n in range(50)] == [loop(n) for n in range(50)]
     assert f.executor.region_states[0].runs == 50
+
+
+def test_a_long_call_lets_the_thread_go_on_for_as_long_as_it_took():
+    held = ObjectLock()
+    is_held, may_end = threading.Event(), threading.Event()
+
+    def job():
+        with held:
+            is_held.set()
+            may_end.wait(60)
+
+    background.submit(job)
+    assert is_held.wait(60)
+    try:
+        background.wait_a_turn(held, 0.002)  # comes back though the work goes on
+        threading.Timer(0.01, may_end.set).start()
+        background.wait_a_turn(held, 60.0)  # comes back when it is done
+        assert not held.locked()
+    finally:
+        may_end.set()
+
+
+class Watched(ObjectLock):
+    """A lock that cannot be had, and counts who waits for it."""
+
+    def __init__(self):
+        super().__init__()
+        self.waited = 0
+
+    def locked(self):
+        return True
+
+    def acquire(self, blocking=True, timeout=-1.0):
+        self.waited += 1
+        return False
+
+
+@pytest.mark.parametrize(("seconds", "waits"), [(1e-5, 0), (5e-4, 0), (2e-3, 1)])
+def test_a_short_call_does_not_wait(seconds, waits):
+    held = Watched()
+    background.wait_a_turn(held, seconds)
+    assert held.waited == waits
 
 
 def test_work_that_fails_leaves_the_function_as_it_was(monkeypatch):
@@ -281,6 +324,57 @@ def test_the_child_of_a_fork_does_what_was_left():
     assert background.wait_for_compilation(30) and done == [1, 2]
     """
     in_process(text)
+
+
+@pytest.mark.parametrize("what", ["numbers", "tensors"])
+def test_the_child_of_a_fork_compiles_the_region_that_was_being_compiled(what, tmp_path):
+    """The lock of the region's state was held by the thread that has stayed with the parent."""
+    pytest.importorskip("llvmlite")
+    text = f"""
+    import os, threading, jitlite, torch
+    from jitlite.base import background
+    from jitlite.kernels import backend
+    from jitlite.native import policy
+    go, begun, parent = threading.Event(), threading.Event(), os.getpid()
+
+    def held_up(real):
+        def run(*args, **kwargs):
+            begun.set()
+            if os.getpid() == parent:
+                go.wait(60)
+            return real(*args, **kwargs)
+        return run
+
+    policy.compile_region = held_up(policy.compile_region)
+    backend.KernelState._make = held_up(backend.KernelState._make)
+
+    def numbers(n: int) -> int:
+        s = 0
+        for i in range(n):
+            s = (s * 31 + i) % 1000003
+        return s
+
+    def tensors(n: int) -> torch.Tensor:
+        s = torch.zeros(3)
+        for i in range(n):
+            s = torch.tanh(s * 0.5 + i)
+        return s
+
+    f = jitlite.script({what})
+    while not begun.wait(0):
+        f(3000)
+    child = os.fork()
+    if child == 0:
+        done = background.wait_for_compilation(60)
+        f(10)
+        os._exit(0 if done else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    go.set()
+    assert background.wait_for_compilation(60)
+    """
+    program = tmp_path / "program.py"
+    program.write_text(textwrap.dedent(text))
+    in_process(f"import runpy; runpy.run_path({str(program)!r})")
 
 
 def test_the_process_ends_while_there_is_work():

@@ -413,7 +413,7 @@ def made_by_exec():
         (lambda: len, "'len' is not a Python function"),
         (lambda: 3, "'3' is not a Python function but int"),
         (lambda: asynchronous, "async function definitions"),
-        (lambda: lambda x: x, "lambda expressions aren't supported"),
+        (lambda: eval("lambda x: x"), "Can't get source for '<lambda>' (<string>:1)"),
         (made_by_exec, "Can't get source for 'f' (<string>:1)"),
     ],
 )

@@ -518,6 +518,7 @@ def generated(seed: int) -> str:
     return "\n".join([*lines, "    return a * 7 + b"]) + "\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("first", range(0, 120, 20))
 def test_generated_programs_do_what_python_does(first):
     arguments = [(0, 1, [1, 2, 3], {0: 1}), (3, 2, [], {}), (1, 0, [0, 5, 1, 1], {1: 3, 2: 2})]

@@ -66,7 +66,7 @@ def written(statements, buffers, scalars=()) -> str:
 
 def engine(text: str, pipeline: str = "light"):
     llvm = entry._llvm()
-    machine = entry._target_machine(llvm)
+    machine = entry._target_machine()
     module = llvm.parse_assembly(
         f'target datalayout = "{machine.target_data}"\ntarget triple = "{machine.triple}"\n' + text
     )

@@ -176,6 +176,7 @@ def test_one_kernel(text: str) -> None:
     assert not [sentence for sentence in told(scripted, arguments) if sentence.startswith("not ")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", [text for text in TEXTS if text not in WITHOUT_GRADIENT])
 def test_gradients(text: str) -> None:
     python, names = function_and_arguments(text)

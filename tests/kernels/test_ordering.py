@@ -132,6 +132,7 @@ def test_sorts_that_need_not_be_stable_give_up_where_order_matters(monkeypatch: 
     assert run(plain, [(x,) for x in equal]) == (0, len(equal))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("layout", [name for name in LAYOUTS if name != "spread"])
 def test_the_one_of_a_rank(layout: str) -> None:
     rng, calls = random.Random(4), []

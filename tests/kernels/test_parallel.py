@@ -129,6 +129,7 @@ def middle(x, y):
 SIZES = [(1, 1), (1, 7), (7, 1), (3, 5), (2, 131), (131, 2), (33, 65), (129, 130), (0, 4), (4, 0)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fn", [chain, rows, columns, whole, middle], ids=lambda fn: fn.__name__)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=["f32", "f64"])
 def test_counts_of_threads(fn, dtype, scheduler):

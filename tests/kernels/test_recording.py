@@ -93,6 +93,7 @@ def recorded(name: str, number: int, *, within: bool) -> tuple[Function, Functio
     return made, runner(graph), inputs
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name, number, within", _ALONE_OR_WITHIN)
 def test_gradients_of_operators(name: str, number: int, within: bool) -> None:
     found = recorded(name, number, within=within)
@@ -297,6 +298,7 @@ def test_gradients_of_programs(name: str) -> None:
     assert recordings_of(scripted) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_gradients_of_some_arguments(name: str) -> None:
     """Each tensor of real numbers alone requires a gradient."""

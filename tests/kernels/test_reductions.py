@@ -112,6 +112,7 @@ def test_of_nothing(op: str, shape: tuple[int, ...], symbolic: bool):
         check(op, torch.zeros(shape, dtype=OPS[op][0].torch), frozenset(dims), symbolic)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", [(7,), (16,), (40,), (1000,), (40, 3)])
 @pytest.mark.parametrize("op", ["amax", "amin", "argmax", "argmin"])
 def test_nan_wins_and_the_first_one_counts(op: str, shape: tuple[int, ...]):

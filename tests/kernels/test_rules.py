@@ -231,6 +231,7 @@ CASES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "dtype", "group", "source"), CASES)
 def test_operators(name: str, dtype: torch.dtype, group: list[str], source: str) -> None:
     """As in eager Python, and a kernel does run: the first dtype in all layouts, the others in two, by turns."""

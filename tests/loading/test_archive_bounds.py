@@ -114,6 +114,7 @@ LARGE: dict[str, tuple[str, bytes]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", LARGE)
 def test_members_that_become_large(kind):
     member, content = LARGE[kind]

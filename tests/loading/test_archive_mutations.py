@@ -74,6 +74,7 @@ def faults(tmp_path: pathlib.Path, first: int, end: int) -> tuple[int, list[str]
     return len(names), [f"{r['name']}: {fault}" for r in results for fault in r["faults"]], counts
 
 
+@pytest.mark.slow
 def test_damaged_archives(tmp_path):
     number, found, counts = faults(tmp_path, 0, FEW)
     assert not found, "\n".join(found)

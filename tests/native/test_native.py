@@ -104,6 +104,7 @@ _CASES = [
 ]
 
 
+@pytest.mark.slow
 def test_every_operator_on_extreme_numbers() -> None:
     """Several to a function, for compiling takes longer than running; which one is computed is an argument."""
     by_types: dict[tuple[str, str, str], list[str]] = {}

@@ -802,13 +802,6 @@ def test_modules_are_freed():
     assert weight() is None
 
 
-@pytest.mark.parametrize("wrap", [nn.utils.weight_norm, nn.utils.spectral_norm])
-def test_hooks_that_are_objects(wrap):
-    with pytest.raises(jitlite.CompileError, match="is an object, not a function") as caught:
-        jitlite.script(wrap(nn.Linear(4, 4)))
-    assert "remove it before scripting" in str(caught.value)
-
-
 class HasForward(nn.Module):
     def forward(self, x):
         return x if hasattr(self, "_forward_hooks") or hasattr(self, "nothing") else x + 1

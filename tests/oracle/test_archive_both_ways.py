@@ -90,6 +90,7 @@ def example(name: str) -> Tuple[nn.Module, Tuple[Any, ...]]:
     return found.build().eval(), {"language_model": (batch,), "transformer": batch}.get(name, batch[:1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [n for n in EXAMPLES if n not in ("detector", "transformer")])  # beyond torch.jit
 def test_models_that_torch_has_scripted(name):
     model, arguments = example(name)
@@ -99,6 +100,7 @@ def test_models_that_torch_has_scripted(name):
     all_that_can_be_done(module, arguments, expected)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_models_that_jitlite_has_scripted(name):
     model, arguments = example(name)

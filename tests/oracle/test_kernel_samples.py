@@ -37,6 +37,7 @@ def sweep_slice(samples: types.ModuleType, number: int, most: int, dtype: torch.
         assert total.runs >= LEAST_RUNS[most] / SLICES / 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", range(SLICES))
 def test_one_sample_of_every_operator(samples: types.ModuleType, number: int) -> None:
     sweep_slice(samples, number, 1)

@@ -47,6 +47,7 @@ def sweep_slice(modules_sweep, number, most):
     assert total.passed >= total.handled >= LEAST_HANDLED[most] / SLICES / 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", range(SLICES))
 def test_one_input_of_every_module(modules_sweep, number):
     sweep_slice(modules_sweep, number, 1)

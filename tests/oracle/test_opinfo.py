@@ -33,6 +33,7 @@ def sweep_slice(opinfo, number, samples, dtypes=None):
     assert total.passed == total.handled >= LEAST_HANDLED[samples] / SLICES / 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", range(SLICES))
 def test_one_sample_of_every_operator(opinfo, number):
     sweep_slice(opinfo, number, 1, [torch.float32])

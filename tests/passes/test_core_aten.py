@@ -84,6 +84,7 @@ MODULES = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MODULES)
 def test_modules(name):
     module, inputs, others = MODULES[name]

@@ -11,6 +11,7 @@ ENOUGH = 150
 """Programs of each theme that are tried before a fault counts as not found."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name, plant", FAULTS, ids=[name for name, _ in FAULTS])
 def test_the_random_programs_find(name, plant):
     for number in range(ENOUGH):

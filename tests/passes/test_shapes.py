@@ -65,6 +65,7 @@ def hold(graph, arguments, chance, modes=None):
 # -- single operators
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("expression, source, kinds", calls(), ids=[c[0] for c in calls()])
 def test_operators(expression, source, kinds):
     graph = jitlite.script(compile_source(source)["f"]).inlined_graph
@@ -79,6 +80,7 @@ def test_operators(expression, source, kinds):
 # -- programs
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("theme", ["tensors", "everything"])
 def test_programs(theme):
     assert theme in THEMES

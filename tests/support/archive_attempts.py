@@ -53,6 +53,8 @@ _FORBIDDEN = (
 _HARMLESS = frozenset({"os.listdir", "os.scandir", "os.putenv"})
 _CALLS = "generated/operator.py"
 """Ways to call operators, which are made of nothing that archives hold: what runs at load calls operators."""
+_RAISES = compile("raise error", "", "exec").co_code
+"""What shows a line of a script in a traceback: it raises what was raised there, and does nothing else."""
 _watching = False
 _calling = False
 """May functions run for which Python code is generated?"""
@@ -62,6 +64,8 @@ _seen: list[str] = []
 def _hook(event: str, arguments: tuple[Any, ...]) -> None:
     if not _watching or event in _HARMLESS:
         return
+    if event == "code.__new__" and arguments[0] == _RAISES:
+        return  # a line of the script in a traceback
     if event == "open":
         path, mode, flags = arguments
         if (isinstance(mode, str) and set(mode) & set("wax+")) or flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT):

@@ -11,8 +11,10 @@ from typing import Any
 
 from jitlite.base.errors.modules import WRONG_HOOK
 from jitlite.base.source import CompileError
+from jitlite.frontend.classes.computed_parameters import computing_hook
 from jitlite.frontend.classes.modules import ModuleDefinition
 from jitlite.frontend.emit.definition import Definition
+from jitlite.frontend.emit.functions import declared_schema
 from jitlite.frontend.emit.resolver import FunctionResolver
 from jitlite.frontend.syntax.python_ast import function_tree
 from jitlite.ir import types as T
@@ -35,6 +37,8 @@ def declare_hooks(definition: ModuleDefinition) -> None:
         into.clear()
         for hook in hooks.values():
             name = getattr(hook, "__name__", type(hook).__name__)
+            if computing_hook(hook) is not None and name in seen:
+                name = f"{name}_{len(seen)}"  # such hooks have no name of their own
             if seen.setdefault(name, hook) is not hook:
                 raise WRONG_HOOK(
                     f"{what} '{name}' on {type(module).__name__} has at least two different python definitions. Please "
@@ -49,16 +53,33 @@ def _declare_hook(definition: ModuleDefinition, name: str, hook: object) -> Func
             f"Can't define hook: {name} on class: {definition.type.annotation} because a method or hook with that name "
             "already exists."
         )
-    if not inspect.isroutine(hook):
+    computing = computing_hook(hook)
+    function = computing or hook
+    if not inspect.isroutine(function):
         raise WRONG_HOOK(
             f"Hook '{name}' on {type(definition.module).__name__} is an object, not a function that can be compiled",
-            hint="remove it before scripting, e.g. with torch.nn.utils.remove_weight_norm",
+            hint="remove it before scripting, or register a function",
         )
-    source = function_tree(hook, is_method=True)
+    source = function_tree(function, is_method=True)
     resolver = FunctionResolver(source.function, class_types=definition.program.type_of_class)
-    made = Definition(name, source.definition, resolver, source.defaults, self_type=definition.type)
+    made = Definition(
+        name, source.definition, resolver, source.defaults, self_type=definition.type,
+        inferred={"input": _taken(definition)} if computing else {},
+    )  # fmt: skip
     qualified = f"{definition.type.qualified_name}.{name}"
-    return definition.program.declare(made, source.function, qualified)
+    declared = definition.program.declare(made, source.function, qualified)
+    if computing is not None:
+        definition.computing_hooks.append(declared)
+    return declared
+
+
+def _taken(definition: ModuleDefinition) -> TupleType:
+    """What `forward` takes, as a hook gets it."""
+    forward = definition.method("forward")
+    if forward is None:
+        return TupleType.of([])
+    declared = declared_schema(definition.program.definition_of(forward))
+    return TupleType.of([a.type for a in declared.arguments[1:]])
 
 
 def check_hooks(definition: ModuleDefinition) -> None:

@@ -17,6 +17,7 @@ from jitlite.base.errors.names import NO_ATTRIBUTE
 from jitlite.base.errors.types import NO_INDEX, WRONG_TYPE
 from jitlite.base.source import CompileError, SourceRange, did_you_mean
 from jitlite.frontend.classes.classes import OnObject
+from jitlite.frontend.classes.computed_parameters import computed_property, computing_forward
 from jitlite.frontend.emit.builder import Builder
 from jitlite.frontend.emit.callables import FunctionValue, OverloadedFunction
 from jitlite.frontend.emit.chosen_parts import chosen_part
@@ -60,6 +61,7 @@ class ModuleDefinition(ObjectDefinition):
         module: the module it was made from; others of the same kind agree in all that is looked up here.
         failed: attributes that scripts cannot see, and why.
         entry_points: the methods that can be called from Python: forward and exported ones.
+        computing_hooks: pre-hooks that compute a parameter, and look at no argument.
         shares_type: may other modules that look the same be of this type?
     """
 
@@ -74,6 +76,7 @@ class ModuleDefinition(ObjectDefinition):
         self.functions: dict[str, object] = {}
         self.overloads: dict[str, list[str]] = {}
         self.entry_points: list[str] = []
+        self.computing_hooks: list[Function] = []
 
     def name(self, name: str) -> object:
         return self.program.name(name)
@@ -179,7 +182,8 @@ class ModuleDefinition(ObjectDefinition):
         owner = NamedValue(None, value, range=range)
         given = b.make_tuple([a.in_graph(b.graph) for a in args])
         for hook in self.type.forward_pre_hooks:
-            result = self._call_hook(b, range, hook, [owner, NamedValue(None, given, range=range)])
+            shown = NamedValue(None, self._shown_to(b, hook, given), range=range)
+            result = self._call_hook(b, range, hook, [owner, shown])
             if result.type is not T.NONE:
                 given = result if isinstance(result.type, T.TupleType) else b.make_tuple([result])
         if self.type.forward_pre_hooks and args:
@@ -191,6 +195,10 @@ class ModuleDefinition(ObjectDefinition):
             if result.type is not T.NONE:
                 output = result
         return SimpleValue(output)
+
+    def _shown_to(self, b: Builder, hook: Function, given: Value) -> Value:
+        """The arguments as a pre-hook takes them. One that looks at none is declared with all that there may be."""
+        return b.uninitialized(hook.schema.arguments[1].type) if hook in self.computing_hooks else given
 
     def _call_hook(self, b: Builder, range: SourceRange, hook: Function, args: list[NamedValue]) -> Value:
         return FunctionValue(self.program.ready(hook, range)).call(b, range, args, []).as_value(b, range)
@@ -286,6 +294,10 @@ class ModuleDefinition(ObjectDefinition):
         return True
 
     def python_method(self, name: str) -> Callable[..., object] | None:
+        computing = computing_forward(self.module) if name == "forward" else None
+        return computing or self._own_python_method(name)
+
+    def _own_python_method(self, name: str) -> Callable[..., object] | None:
         member = vars(self.module).get(name)
         if not inspect.ismethod(member) or type(member.__self__) is not type(self.module):
             member = inspect.getattr_static(self.type.python_class, name, None)
@@ -299,7 +311,7 @@ class ModuleDefinition(ObjectDefinition):
         return function
 
     def python_property(self, name: str) -> property | None:
-        found = super().python_property(name)
+        found = computed_property(self.module, name) or super().python_property(name)
         return None if name in self.ignored or found is None or function_mark(found.fget) is not Mark.DEFAULT else found
 
 

@@ -69,12 +69,19 @@ def _assign_single(
         found = assigned.as_argument(em, value.range) if is_slice else assigned.as_value(em, value.range)
         emit_subscript_assign(em, range, target, NamedValue(None, found, range=value.range))
     elif isinstance(target, tree.Select):
-        given = em.emit_sugared(value, hint).as_value(em, value.range)
-        if hint is not None:
-            given = _annotated(em, given, hint, value.range)
-        em.emit_sugared(target.value).set_attr(em, range, target.name.name, given, hint)
+        assign_attribute(em, target.value, target.name.name, value, range, hint)
     else:
         raise NO_ASSIGNMENT("unexpected expression on the left-hand side of an assignment", target.range)
+
+
+def assign_attribute(
+    em: Emitter, owner: tree.Expr, name: str, value: tree.Expr, range: SourceRange, hint: Type | None = None
+) -> None:
+    """`owner.name = value`, under an annotation or without one."""
+    assigned = em.emit_sugared(value, hint).as_value(em, value.range)
+    if hint is not None:
+        assigned = _annotated(em, assigned, hint, value.range)
+    em.emit_sugared(owner).set_attr(em, range, name, assigned, hint)
 
 
 def _unpackable(em: Emitter, value: tree.Expr) -> SugaredValue:

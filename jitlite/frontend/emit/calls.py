@@ -14,6 +14,7 @@ from jitlite.base.errors.calls import (
 )
 from jitlite.base.errors.classes import WRONG_METHOD
 from jitlite.base.errors.names import PYTHON_ONLY
+from jitlite.frontend.emit.assignment import assign_attribute
 from jitlite.frontend.emit.attribute_refinement import is_changeable
 from jitlite.frontend.emit.branch_refinement import refined_sugar
 from jitlite.frontend.emit.chosen_parts import attribute_by_name
@@ -54,7 +55,7 @@ from jitlite.frontend.emit.values import (
 )
 from jitlite.frontend.syntax import tree
 from jitlite.ir import types as T
-from jitlite.ir.graph import Value
+from jitlite.ir.graph import Value, constant_of, is_constant
 from jitlite.ir.types import Type
 from jitlite.operators.conversions import is_empty_literal
 from jitlite.operators.overloads import NamedValue
@@ -237,6 +238,18 @@ def emit_getattr(em: Emitter, call: tree.Apply, special: SpecialForm, hint: Type
     if len(call.args) == 3 and not subject.has_attr(em, call.range, name.value):
         return em.emit_sugared(call.args[2])
     return refined_sugar(em, subject.attr(em, call.range, name.value))
+
+
+@form("setattr", 3, 3)
+def emit_setattr(em: Emitter, call: tree.Apply, special: SpecialForm, hint: Type | None) -> Value:
+    owner, written, value = call.args
+    name = em.emit(written)
+    if not is_constant(name) or name.type is not T.STRING:
+        raise KNOWN_WHEN_COMPILED(
+            "the name that setattr is given has to be known where the program is compiled", written.range
+        )
+    assign_attribute(em, owner, str(constant_of(name)), value, call.range)
+    return em.constant(None, call.range)
 
 
 @form("type", 1, 1)

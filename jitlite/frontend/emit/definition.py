@@ -68,7 +68,7 @@ class FunctionCompiler(Protocol):
     unites_branches: bool
     """Is a variable of different types in two branches a Union, wherever it was defined? In archives it is."""
 
-    def carried_sources(self) -> list[Any]:
+    def carried_sources(self, pickler: Any) -> list[Any]:
         """The sources that a pickle of the program has to carry."""
         ...
 

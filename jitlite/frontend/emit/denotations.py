@@ -66,7 +66,8 @@ _ATEN_BUILTINS = (
 )  # fmt: skip
 _MAGIC_BUILTINS = ("round", "hash", "divmod")
 _FORMS = (
-    "tuple", "getattr", "hasattr", "isinstance", "list", "dict", "range", "zip", "enumerate", "slice", "super",
+    "tuple", "getattr", "setattr", "hasattr", "isinstance", "list", "dict", "range", "zip", "enumerate", "slice",
+    "super",
 )  # fmt: skip
 
 BUILTINS: dict[str, SugaredValue] = {

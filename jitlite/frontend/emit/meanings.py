@@ -86,8 +86,8 @@ class Meaning(Record, eq=True):
 
 
 _PYTHON_FORM_NAMES = (
-    "print", "range", "zip", "enumerate", "len", "isinstance", "hasattr", "getattr", "int", "float", "bool", "str",
-    "complex", "min", "max", "abs", "sum", "all", "any", "round", "hex", "oct", "bin", "ord", "chr", "divmod",
+    "print", "range", "zip", "enumerate", "len", "isinstance", "hasattr", "getattr", "setattr", "int", "float", "bool",
+    "str", "complex", "min", "max", "abs", "sum", "all", "any", "round", "hex", "oct", "bin", "ord", "chr", "divmod",
     "sorted", "list", "dict", "tuple", "map", "callable", "id", "hash", "pow", "reversed", "slice", "set", "frozenset",
     "super", "type", "filter",
 )  # fmt: skip

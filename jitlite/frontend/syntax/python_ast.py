@@ -33,6 +33,7 @@ from jitlite.frontend.syntax import tree as t
 from jitlite.frontend.syntax.decorators import with_contexts
 from jitlite.frontend.syntax.function_source import FunctionSource
 from jitlite.frontend.syntax.ignored_blocks import read_ignored_block
+from jitlite.frontend.syntax.lambda_source import is_lambda, name_in_programs
 from jitlite.frontend.syntax.name_mangling import mangle_private_names, private_owner
 from jitlite.frontend.syntax.python_expressions import BINARY, TreeBuilder, expression_builder, statement_builder
 from jitlite.frontend.syntax.python_source import (
@@ -263,7 +264,8 @@ def _function(
             hint="'# type: (int, str) -> bool' types a function, '# type: int' the parameter or assignment before it",
         )
     start = b.at.source.text.find(node.name, keyword.end)
-    ident = t.Ident(name or node.name, range=b.at.range(start, start + len(node.name)))
+    place = keyword if start < 0 else b.at.range(start, start + len(node.name))
+    ident = t.Ident(name or node.name, range=place)
     return t.Def(ident, decl, body, named=named, range=keyword)
 
 
@@ -359,7 +361,7 @@ def declaration_of(fn: object) -> t.Decl | None:
         function = plain_function(fn)
         _, parsed = parsed_source_of(function)
         node = definition_of(function, parsed)
-        builder = TreeBuilder(parsed.positions, parsed.comments)
+        builder = TreeBuilder(parsed.positions, [] if is_lambda(function) else parsed.comments)
         keyword = builder.at.first(node, len("def"))
         decl = t.Decl(_parameters(builder, node.args, None), builder.optional(node.returns), range=keyword)
         return apply_comments(builder, node, decl, is_method=None)
@@ -392,6 +394,7 @@ def function_tree(
         NotSupportedError: it uses Python that TorchScript does not have.
     """
     function = plain_function(fn)
+    name = name or name_in_programs(function)
     key = name, self_name, is_method, is_generator
     known = _known_trees.setdefault(function, {})
     if known.get("code") is not function.__code__:

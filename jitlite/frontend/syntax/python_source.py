@@ -11,6 +11,7 @@ import inspect
 import io
 import re
 import tokenize
+from collections.abc import Iterator
 from contextlib import suppress
 from types import FunctionType, MethodType
 from weakref import WeakKeyDictionary
@@ -19,6 +20,7 @@ from jitlite.base.errors.statements import BAD_SYNTAX, NO_SOURCE, TOO_DEEP, TYPE
 from jitlite.base.records import Record
 from jitlite.base.source import CompileError, Source, SourceRange
 from jitlite.frontend.syntax.indented_lines import lines_of_definition
+from jitlite.frontend.syntax.lambda_source import is_lambda, lambda_in, statements_around
 from jitlite.ir.compiling import make_room
 
 _WRAPPER = "if 1:\n"
@@ -243,7 +245,7 @@ def source_of(function: FunctionType) -> Source:
     if carried is not None:
         return carried
     try:
-        lines, first_line = inspect.getsourcelines(function)
+        lines, first_line = next(_lambda_sources(function)) if is_lambda(function) else inspect.getsourcelines(function)
         filename = inspect.getsourcefile(function)
     except (OSError, TypeError, SyntaxError, tokenize.TokenError) as error:
         code = function.__code__
@@ -252,6 +254,15 @@ def source_of(function: FunctionType) -> Source:
             hint="functions made with exec or typed at the plain prompt have no source; put them into a file",
         ) from None
     return Source("".join(lines), filename, first_line)
+
+
+def _lambda_sources(function: FunctionType) -> Iterator[tuple[list[str], int]]:
+    """The lines of the smallest statement around a lambda that is one by itself: `else: f = lambda x: x` is not."""
+    for lines, first_line in statements_around(function):
+        with suppress(CompileError):
+            parse_statements(Source("".join(lines), None, first_line))
+            yield lines, first_line
+    raise OSError("could not find the lambda")
 
 
 def parsed_source_of(function: FunctionType) -> tuple[Source, Parsed]:
@@ -271,7 +282,7 @@ def parsed_source_of(function: FunctionType) -> tuple[Source, Parsed]:
 def _indented_source(function: FunctionType) -> Source | None:
     """The source as indentation tells, if it does. That takes less time than Python's own way by tokens; where it is
     wrong, the source does not parse."""
-    if function in _carried:
+    if function in _carried or is_lambda(function):
         return None
     try:
         lines, before = inspect.findsource(inspect.unwrap(function))
@@ -286,9 +297,13 @@ def definition_of(function: FunctionType, parsed: Parsed) -> ast.FunctionDef:
     """The definition in the source of a function.
 
     Raises:
-        NotSupportedError: it is a lambda or an async function.
+        NotSupportedError: it is an async function.
         CompileError: it is not there, for the file has changed.
     """
+    if is_lambda(function):
+        found = lambda_in(function, parsed.body)
+        if found is not None:
+            return found
     node = parsed.body[0] if len(parsed.body) == 1 else None
     name = function.__code__.co_name
     if isinstance(node, ast.FunctionDef) and node.name == name:
@@ -300,8 +315,6 @@ def definition_of(function: FunctionType, parsed: Parsed) -> ast.FunctionDef:
             parsed.positions.first(node, len("async def")),
             hint="use torch.jit.fork and torch.jit.wait to run code concurrently",
         )
-    if name == "<lambda>":
-        raise UNSUPPORTED_SYNTAX("lambda expressions aren't supported", place, hint="define a function with def")
     raise NO_SOURCE(
         f"the source of '{function.__qualname__}' is not a definition of {name}",
         place,
