@@ -175,12 +175,13 @@ class _StandIn(NamedTuple):
     dtype: torch.dtype
     dims: tuple[int | None, ...]
     requires_grad: bool
+    may_be_index: bool
 
     def make(self, plan: _Sizes) -> torch.Tensor:
         sizes = plan(self.dims)
         if sizes is None:
             raise _TooLarge
-        make = torch.zeros if not self.dtype.is_floating_point else torch.ones
+        make = torch.zeros if self.may_be_index and not self.dtype.is_floating_point else torch.ones
         tensor = make(sizes, dtype=self.dtype, device="cpu")
         return tensor.requires_grad_() if self.requires_grad else tensor
 
@@ -217,7 +218,9 @@ def _tensor_choices(fact: TensorFact, pointwise: bool, dtypes: Sequence[torch.dt
     dtypes = dtypes if fact.dtype is None else (fact.dtype,)
     shapes = _shape_choices(fact, pointwise)
     grad = fact.requires_grad is True
-    return [_StandIn(d, s, grad and (d.is_floating_point or d.is_complex)) for d in dtypes for s in shapes]
+    return [
+        _StandIn(d, s, grad and (d.is_floating_point or d.is_complex), not pointwise) for d in dtypes for s in shapes
+    ]
 
 
 _KNOWN_KIND: dict[Special, list[Any]] = {Special.FLOAT: [0.5], Special.BOOL: [False, True], Special.COMPLEX: [1j]}

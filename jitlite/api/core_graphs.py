@@ -8,6 +8,7 @@ import inspect
 import io
 import types
 import warnings
+import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, cast
 
@@ -199,9 +200,10 @@ class _ModelRecording(Record):
         printed, results = io.StringIO(), list[object]()
         before, after = dict[str, object](), dict[str, object]()
         if isinstance(self.target, torch.nn.Module):
-            self.target.register_forward_pre_hook(lambda module, given: before.update(_attributes(module)))
+            names = _tensor_names(self.target)
+            self.target.register_forward_pre_hook(lambda module, given: before.update(_attributes(module, names)))
             self.target.register_forward_hook(lambda module, given, result: results.append(result))
-            self.target.register_forward_hook(lambda module, given, result: after.update(_attributes(module)))
+            self.target.register_forward_hook(lambda module, given, result: after.update(_attributes(module, names)))
         with warnings.catch_warnings(), contextlib.redirect_stdout(printed):
             warnings.simplefilter("ignore", TracerWarning)
             found = trace(
@@ -224,24 +226,41 @@ class _ModelRecording(Record):
         return {own[name]: list(dims) for name, dims in dynamic_shapes.items()}
 
 
-def _attributes(module: torch.nn.Module) -> dict[str, object]:
-    """What a module and those in it have, by path: parameters, buffers, and what else its code may assign."""
-    found: dict[str, object] = {}
+def _tensor_names(module: torch.nn.Module) -> dict[int, str]:
+    """The paths of parameters and buffers, by identity."""
+    found = [*module.named_parameters(remove_duplicate=False), *module.named_buffers(remove_duplicate=False)]
+    return {id(tensor): name for name, tensor in reversed(found)}
+
+
+def _attributes(module: torch.nn.Module, names: Mapping[int, str]) -> dict[str, object]:
+    """What a module and those in it have, by path: parameters, buffers, and what else its code may assign.
+
+    A layer may keep its parameters in a list as well. While it is recorded they are fake tensors: those in containers
+    are known by their names, so that the list is the same with either.
+
+    Args:
+        names: of the tensors that the module had before it was recorded.
+    """
+    known, found = {**names, **_tensor_names(module)}, dict[str, object]()
     for path, part in module.named_modules():
         own = {n: v for n, v in vars(part).items() if not (n.startswith("_") and n in _BASE_ATTRIBUTES)}
         for name, value in {**own, **part._parameters, **part._buffers, **part._modules}.items():
-            found[f"{path}.{name}" if path else name] = _parts_of(value)
+            is_container = isinstance(value, list | tuple | dict)
+            found[f"{path}.{name}" if path else name] = _parts_of(value, known) if is_container else value
     return found
 
 
 _BASE_ATTRIBUTES = frozenset(vars(torch.nn.Module()))
 
 
-def _parts_of(value: object) -> object:
-    """The value, or what is in a container now."""
+def _parts_of(value: object, names: Mapping[int, str]) -> object:
+    """What is in a container now; in place of a tensor that has a name, or a weak reference to one, that name."""
     if isinstance(value, dict):
-        return [*value, *map(_parts_of, value.values())]
-    return [_parts_of(v) for v in value] if isinstance(value, list | tuple) else value
+        return [*value, *(_parts_of(v, names) for v in value.values())]
+    if isinstance(value, list | tuple):
+        return [_parts_of(v, names) for v in value]
+    target = value() if isinstance(value, weakref.ref) else value
+    return names.get(id(target), value)
 
 
 def _is_same(before: object, after: object) -> bool:

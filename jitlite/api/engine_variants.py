@@ -33,7 +33,7 @@ from jitlite.objects.module import ScriptModule
 from jitlite.passes.cluster import cluster
 from jitlite.passes.example_facts import attribute_of
 from jitlite.passes.registry import run
-from jitlite.passes.shapes import propagate
+from jitlite.passes.shapes import refine
 
 
 class Limits(Record, frozen=False):
@@ -151,7 +151,7 @@ class VariantMaker(Record):
         core = core_graph_of(self.original, args, self.limits.dynamic_shapes)
         if self.limits.engine.keeps_fixed_sizes:
             self._tell_sizes(core, args)
-            propagate(core.graph, modes=INFERENCE)  # groups take what other nodes give, too
+            refine(core.graph, INFERENCE)  # groups take what other nodes give, too
         return self._variant(core.name, () if core.owner is None else (core.owner,), core.graph)
 
     def _tell_sizes(self, core: CoreGraph, args: Sequence[object]) -> None:

@@ -13,6 +13,7 @@ is written for it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from inspect import signature
 from typing import Any, Generic, Protocol, TypeVar
 
 import torch
@@ -137,7 +138,12 @@ class Converters(Generic[BuilderT]):
             for output in node.outputs
             if (output.has_uses or output is node.outputs[0]) and not _is_tensor_list(output.type)
         ]
-        found = convert(builder, *(_argument(value, values, builder) for value in node.inputs))
+        arguments = [_argument(value, values, builder) for value in node.inputs]
+        try:
+            signature(convert).bind(builder, *arguments)
+        except TypeError:
+            raise EngineRefusal("it has an argument that has no translation") from None
+        found = convert(builder, *arguments)
         results = [found] if isinstance(found, Ref) else list(found)
         for output, result in zip(node.outputs, results, strict=False):
             values[output] = result

@@ -162,8 +162,9 @@ class _BlockClusters:
         self.left = {node: why for node in self._nodes for why in (supported(node),) if why is not None}
         self._order = nx.DiGraph()
         self._order.add_nodes_from(range(len(self._nodes)))
-        self._order.add_edges_from(self._data_edges())
-        self._order.add_edges_from(_order_edges(self._nodes, db, errors_may_swap))
+        data = list(self._data_edges())
+        self._order.add_edges_from(data)
+        self._order.add_edges_from(_order_edges(self._nodes, data, db, errors_may_swap))
         self._joined = _Joined(self._order, self._uncut_sets())
         self._join_all()
 
@@ -360,13 +361,26 @@ class _Joined:
         return list(nx.lexicographical_topological_sort(self._quotient(), key=lambda g: self._mask[g] & -self._mask[g]))
 
 
-def _order_edges(nodes: Sequence[Node], db: AliasDb, errors_may_swap: bool) -> Iterator[tuple[int, int]]:
-    """The pairs of nodes whose order can be seen, beside those that data orders."""
+def _order_edges(
+    nodes: Sequence[Node], data: Iterable[tuple[int, int]], db: AliasDb, errors_may_swap: bool
+) -> Iterator[tuple[int, int]]:
+    """The pairs of nodes whose order can be seen, but for those that other edges put in order already.
+
+    Args:
+        data: the edges of data, from lower to higher numbers.
+    """
     ordered = {i for i, node in enumerate(nodes) if _has_order(node, db, errors_may_swap)}
+    makers: dict[int, list[int]] = {}
+    for i, j in data:
+        makers.setdefault(j, []).append(i)
+    above: list[int] = []
     for j, second in enumerate(nodes):
-        for i in range(j) if j in ordered else sorted(k for k in ordered if k < j):
-            if db.must_precede(nodes[i], second, errors_may_swap=errors_may_swap):
+        before = _union(above[i] | 1 << i for i in makers.get(j, ()))
+        for i in reversed(range(j) if j in ordered else sorted(k for k in ordered if k < j)):
+            if not before >> i & 1 and db.must_precede(nodes[i], second, errors_may_swap=errors_may_swap):
+                before |= above[i] | 1 << i
                 yield i, j
+        above.append(before)
 
 
 def _has_order(node: Node, db: AliasDb, errors_may_swap: bool) -> bool:

@@ -10,8 +10,7 @@ it of. Writes to a tensor that was made on the way are recorded as operators tha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 from typing import Any
 
@@ -21,6 +20,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from jitlite.base import torch_internals
 from jitlite.base.records import Record
+from jitlite.base.without_mkldnn import without_mkldnn
 from jitlite.ir import ops
 from jitlite.ir import types as T
 from jitlite.ir.graph import Graph, Value
@@ -94,7 +94,7 @@ def record(
     sizes.is_computing = False
     sizes.decisions.clear()  # those about the memory of stand-ins
     try:
-        with torch.no_grad(), _without_mkldnn(), torch_internals.python_dispatcher(), fake_mode, recorder:
+        with torch.no_grad(), without_mkldnn(), torch_internals.python_dispatcher(), fake_mode, recorder:
             result = overload(*positional, **by_name)
     except Undecomposable:
         raise
@@ -106,17 +106,6 @@ def record(
     return Recording(
         graph, sizes.assumptions, recorder.results, symbols, list(sizes.decisions.items()), recorder.shapes
     )
-
-
-@contextmanager
-def _without_mkldnn() -> Iterator[None]:
-    """Let torch not choose layers of mkldnn, which are made of nothing else."""
-    before = torch._C._get_mkldnn_enabled()
-    torch._C._set_mkldnn_enabled(False)
-    try:
-        yield
-    finally:
-        torch._C._set_mkldnn_enabled(before)
 
 
 class _AssumedSizes(torch_internals.ShapeEnv):  # type: ignore[misc]

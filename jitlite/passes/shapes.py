@@ -22,7 +22,7 @@ from jitlite.analysis.annotation import annotate
 from jitlite.analysis.propagation import Propagation
 from jitlite.analysis.result_types import ModeFacts
 from jitlite.ir.graph import Graph
-from jitlite.ir.types import Type
+from jitlite.ir.types import TensorType, Type
 from jitlite.passes.registry import graph_pass
 
 
@@ -47,3 +47,20 @@ def propagate(graph: Graph, input_types: Sequence[Type | None] | None = None, mo
         if given is not None:
             value.type = given
     return annotate(graph, Propagation(graph, modes or ModeFacts.current()))
+
+
+def refine(graph: Graph, modes: ModeFacts) -> bool:
+    """Add what can be found out to what types say, for runs that begin under these modes with arguments of these types.
+
+    What is known of a value already stays, whether it can be found out again or not.
+    """
+    return annotate(graph, Propagation(graph, modes), _refined)
+
+
+def _refined(old: Type, new: Type) -> Type:
+    """The type that says what either says."""
+    assert isinstance(old, TensorType) and isinstance(new, TensorType)
+    sizes = old.sizes or new.sizes
+    if old.sizes is not None and new.sizes is not None and len(old.sizes) == len(new.sizes):
+        sizes = tuple(n if n is not None else m for n, m in zip(new.sizes, old.sizes, strict=True))
+    return TensorType.of(new.dtype or old.dtype, sizes, None, new.device or old.device, new.requires_grad)

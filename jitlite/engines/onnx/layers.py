@@ -16,8 +16,8 @@ _of = CONVERTERS.of
 @_of("aten::mm", "aten::bmm", "aten::matmul", "aten::mv", "aten::dot")
 def product(out: OnnxBuilder, a: object, b: object) -> Ref:
     left, right = out.given(a), out.given(b)
-    if not left.dtype.is_floating_point:
-        raise EngineRefusal("it multiplies ints")
+    if not left.dtype.is_floating_point and left.dtype not in (torch.int32, torch.int64):
+        raise EngineRefusal(f"onnxruntime multiplies no matrices of {left.dtype}")
     return out.result("MatMul", [left, right])
 
 
@@ -52,59 +52,6 @@ def convolution(
     if transposed:
         return out.result("ConvTranspose", inputs, output_padding=constants(output_padding), **shared)
     return out.result("Conv", inputs, **shared)
-
-
-@_of("aten::max_pool2d_with_indices")
-def max_pool2d(
-    out: OnnxBuilder,
-    x: object,
-    kernel: object,
-    stride: object = (),
-    padding: object = 0,
-    dilation: object = 1,
-    ceil: object = False,
-) -> Ref:
-    window = _each(kernel)
-    pads = _each(padding)
-    return out.result(
-        "MaxPool", [_with_batch(out, x)], kernel_shape=window, strides=_each(stride) or window,
-        pads=[*pads, *pads], dilations=_each(dilation), ceil_mode=int(bool(ceil)),
-    )  # fmt: skip
-
-
-@_of("aten::avg_pool2d")
-def avg_pool2d(
-    out: OnnxBuilder, x: object, kernel: object, stride: object = (), padding: object = 0, ceil: object = False,
-    counts: object = True, divisor: object = None,
-) -> Ref:  # fmt: skip
-    if divisor is not None or ceil:
-        raise EngineRefusal("it divides by another number than the size of the window, or rounds sizes up")
-    window = _each(kernel)
-    pads = _each(padding)
-    return out.result(
-        "AveragePool", [_with_batch(out, x)], kernel_shape=window,
-        strides=_each(stride) or window, pads=[*pads, *pads], count_include_pad=int(bool(counts)),
-    )  # fmt: skip
-
-
-def _each(values: object) -> list[int]:
-    """A number for each of the two dimensions."""
-    found = list(constants(values))
-    return found * (2 if len(found) == 1 else 1)
-
-
-def _with_batch(out: OnnxBuilder, x: object) -> Ref:
-    given = out.given(x)
-    if given.rank != 4:
-        raise EngineRefusal("its input has no batch dimension")
-    return given
-
-
-@_of("aten::adaptive_avg_pool2d", "aten::_adaptive_avg_pool2d")
-def adaptive_avg_pool2d(out: OnnxBuilder, x: object, sizes: object) -> Ref:
-    if list(constants(sizes)) != [1, 1]:
-        raise EngineRefusal("it pools to more than one pixel")
-    return out.result("GlobalAveragePool", [_with_batch(out, x)])
 
 
 @_of("aten::_native_batch_norm_legit_no_training")

@@ -12,12 +12,12 @@ import torch
 from jitlite.base.whole_files import replacing
 from jitlite.engines.converters import Ref, ref_of
 from jitlite.engines.engine import EngineRefusal
-from jitlite.engines.onnx import layers, pointwise, views
+from jitlite.engines.onnx import arithmetic, images, indexing, layers, pointwise, views
 from jitlite.engines.onnx.builder import CONVERTERS, OPSET, OnnxBuilder, OnnxNode, bits_of, element_type
 from jitlite.engines.whole_graphs import WholeGraph, check_supported
 from jitlite.ir.graph import Graph, Value, constant_of, is_constant
 
-_SUBJECTS = (layers, pointwise, views)
+_SUBJECTS = (arithmetic, images, indexing, layers, pointwise, views)
 """The modules that declare converters."""
 IR_VERSION = 10
 """The version of the format, which onnxruntime 1.19 and later reads."""

@@ -96,21 +96,6 @@ def mul(out: OnnxBuilder, a: object, b: object) -> Ref:
     return out.result("And" if dtype is torch.bool else "Mul", [out.operand(a, dtype), out.operand(b, dtype)])
 
 
-@_of("aten::div")
-def div(out: OnnxBuilder, a: object, b: object, rounding_mode: object = None) -> Ref:
-    dtype = out.results[0].dtype
-    if rounding_mode is not None and not dtype.is_floating_point:
-        raise EngineRefusal("it divides ints and rounds")
-    divided = out.node("Div", [out.operand(a, dtype), out.operand(b, dtype)], dtype, out.results[0].rank)
-    if rounding_mode == "floor":
-        return out.like("Floor", divided)
-    if rounding_mode == "trunc":
-        return out.node(
-            "Mul", [out.like("Sign", divided), out.like("Floor", out.like("Abs", divided))], dtype, divided.rank
-        )
-    return divided
-
-
 @_of("aten::sign")
 def sign(out: OnnxBuilder, x: object) -> Ref:
     """That of nan is 0 in torch."""
@@ -134,16 +119,8 @@ def minimum(out: OnnxBuilder, a: object, b: object) -> Ref:
 def _extremum(out: OnnxBuilder, op: str, a: object, b: object) -> Ref:
     dtype = out.results[0].dtype
     if dtype is torch.bool:
-        raise EngineRefusal("it compares bools")
+        op = {"Max": "Or", "Min": "And"}[op]
     return out.result(op, [out.operand(a, dtype), out.operand(b, dtype)])
-
-
-@_of("aten::pow")
-def pow(out: OnnxBuilder, a: object, b: object) -> Ref:
-    dtype = out.results[0].dtype
-    if not dtype.is_floating_point:
-        raise EngineRefusal("it raises ints to a power")
-    return out.result("Pow", [out.operand(a, dtype), out.operand(b, dtype)])
 
 
 @_of("aten::rsqrt")
@@ -205,14 +182,18 @@ def bitwise_not(out: OnnxBuilder, x: object) -> Ref:
     return out.result("Not" if out.results[0].dtype is torch.bool else "BitwiseNot", [out.given(x)])
 
 
-def _logical(op: str, out: OnnxBuilder, a: object, b: object, *, by_bits: bool) -> Ref:
-    if by_bits and out.results[0].dtype is not torch.bool:
-        raise EngineRefusal("it works on the bits of ints")
+def _logical(op: str, out: OnnxBuilder, a: object, b: object) -> Ref:
     return out.result(op, [out.operand(a, torch.bool), out.operand(b, torch.bool)])
 
 
-_declare(partial(_logical, by_bits=False), "logical_and And logical_or Or logical_xor Xor")
-_declare(partial(_logical, by_bits=True), "bitwise_and And bitwise_or Or bitwise_xor Xor")
+def _by_bits(op: str, out: OnnxBuilder, a: object, b: object) -> Ref:
+    dtype = out.results[0].dtype
+    name = op if dtype is torch.bool else f"Bitwise{op}"
+    return out.result(name, [out.operand(a, dtype), out.operand(b, dtype)])
+
+
+_declare(_logical, "logical_and And logical_or Or logical_xor Xor")
+_declare(_by_bits, "bitwise_and And bitwise_or Or bitwise_xor Xor")
 
 
 @_of("aten::isnan")
@@ -253,6 +234,16 @@ def full(out: OnnxBuilder, sizes: object, value: object, *options: object) -> Re
     if not isinstance(sizes, list):
         raise EngineRefusal("its sizes are not written out")
     return out.result("Expand", [out.operand(value, out.results[0].dtype), out.ints(sizes)])
+
+
+@_of("aten::empty")
+def empty(out: OnnxBuilder, sizes: object, *options: object) -> Ref:
+    return full(out, sizes, 0)
+
+
+@_of("aten::scalar_tensor")
+def scalar_tensor(out: OnnxBuilder, value: object, *options: object) -> Ref:
+    return out.operand(value, out.results[0].dtype)
 
 
 @_of("aten::arange")
