@@ -372,7 +372,8 @@ class Writer:
                 clauses.append(("else:", self.body(scope.inner())))
         if len(clauses) == 1 or self.percent(35):
             clauses.append(("finally:", self.body(scope.inner(in_loop=False), least=1)))
-            clauses[-1] = (clauses[-1][0], [s for s in clauses[-1][1] if not _leaves(s)] or ["print('finally')"])
+            staying = itertools.takewhile(lambda s: not _leaves(s), clauses[-1][1])  # what follows may know more
+            clauses[-1] = (clauses[-1][0], [*staying] or ["print('finally')"])
         return Block(clauses)
 
     def with_(self, scope: Scope) -> Statement:
@@ -385,10 +386,11 @@ class Writer:
     def local_function(self, scope: Scope) -> Statement:
         name = self.fresh("local")
         own = [(n, k, False) for n, k, _ in scope.variables if "." not in n and k == _declared_kind(n, k)]
-        inner = Scope(own, depth=3)
+        inner = Scope([*own], depth=3)
         inner.variables.append(("q", "int", False))
         kind = self.chance.choice(("int", "str", "bool"))
-        scope.variables.append((f"{name}({self.expression(scope, 'int', 1)})", kind, False))
+        # The call is written anywhere below, where what is narrower here may be so no longer.
+        scope.variables.append((f"{name}({self.expression(Scope(own), 'int', 1)})", kind, False))
         value = self.expression(inner, kind)
         return Block([(f"def {name}(q: int) -> {ANNOTATIONS[kind]}:", [f"return {value}"])])
 
