@@ -3,6 +3,9 @@
 Python runs a region until that has taken about as long as compiling it takes. Then a kernel is made for the arguments
 of a call, as far as facts go; arguments of which other facts hold get a kernel of their own, up to `MOST` of them, once
 Python has spent as much on them.
+
+In the background a large kernel is compiled twice: quickly first, so that calls have machine code soon, and then, when
+nothing else waits, as well as can be.
 """
 
 from __future__ import annotations
@@ -315,7 +318,7 @@ class KernelState(Implementation):
             if options.current().verify:
                 verify(kernel)
             made = CompiledKernel(facts, kernel, self._may_be_unset)
-            if not made.compile():
+            if not made.compile(quickly=self._is_quick_first):
                 self._abandon("no machine code here: llvmlite is missing, or does not work with this Python")
                 return None
         except NotNative as reason:
@@ -334,13 +337,34 @@ class KernelState(Implementation):
             made.ask_next(self.kernels[0])
         self.kernels.insert(0, made)
         self.status = f"machine code for {len(self.kernels)} kinds of arguments"
-        if not self.is_raced:
-            if not self._is_now:
-                self.publish(self._entry)
-            return self._entry
-        self._race = Race(self._entry, self._fastest)
-        self.publish(self._compete)
+        if made.is_quick:
+            background.submit(self._improve_later, self._last)
+        self._begin_race()
         return self._entry
+
+    @property
+    def _is_quick_first(self) -> bool:
+        return options.current().background and not self._is_now
+
+    def _begin_race(self) -> None:
+        if self.is_raced:
+            self._race = Race(self._entry, self._fastest)
+            self.publish(self._compete)
+        elif not self._is_now:
+            self.publish(self._entry)
+
+    def _improve_later(self) -> None:
+        """Have the better code of kernels that were compiled quickly, and see how fast that is."""
+        with self._compiling:
+            if self.improve() and self.is_raced and not self._is_given_up:
+                self._begin_race()
+
+    def improve(self) -> bool:
+        """Have the better code of kernels that were compiled quickly; says whether there were any."""
+        found = [kernel for kernel in self.kernels if kernel.is_quick]
+        for kernel in found:
+            kernel.improve()
+        return bool(found)
 
     def _compete(self, *arguments: object) -> object:
         """Run by turns as machine code and in Python, until it is known which one is faster."""
@@ -350,7 +374,9 @@ class KernelState(Implementation):
         found = race.turn(*arguments)
         if race.is_over:
             self._race = None
-            if race.is_lost:
+            if race.is_lost and any(kernel.is_quick for kernel in self.kernels):
+                self.publish(_give_up)  # until they are improved
+            elif race.is_lost:
                 self._abandon("given up, for Python runs it faster")
             else:
                 self._is_full = len(self.kernels) >= MOST
@@ -398,6 +424,9 @@ class KernelPart(Part):
 
     def prepare(self, arguments: Sequence[object]) -> None:
         self.state.prepare(arguments)
+
+    def improve(self) -> bool:
+        return self.state.improve()
 
     def settle(self) -> None:
         self.state.settle()

@@ -11,7 +11,7 @@ from jitlite.ir.graph import Value
 from jitlite.kernels.emit import DONE, GAVE_UP, MISSED, NEXT, emit
 from jitlite.kernels.facts import Fact
 from jitlite.kernels.loop_ir import Kernel
-from jitlite.native.entry import Entry, MachineCode, assembly_of, compile_text, is_ready
+from jitlite.native.entry import Entry, MachineCode, assembly_of, compile_text, improve, is_ready
 
 
 class CompiledKernel:
@@ -32,10 +32,14 @@ class CompiledKernel:
         self._machine = MachineCode(kernel.name, is_plain=True)
         self._may_be_unset = may_be_unset
         self._kept: list[object] = [kernel]
+        self._asked_by: CompiledKernel | None = None
         self.entry: Entry | None = None
 
-    def compile(self) -> bool:
+    def compile(self, *, quickly: bool = False) -> bool:
         """Become machine code; False where there can be none.
+
+        Args:
+            quickly: large kernels become code that can be improved.
 
         Raises:
             NotNative: where there is none for something in the kernel.
@@ -44,16 +48,28 @@ class CompiledKernel:
             return False
         self.text, kept = emit(self.kernel, ctypes.addressof(self._cells), self._may_be_unset)
         self._kept += kept
-        self.entry = compile_text(self._machine, self.text)
+        self.entry = compile_text(self._machine, self.text, quickly=quickly)
         if self.entry is not None:
             # the entry keeps the machine code alive, and that what it knows by address; nothing of that knows the entry
             self._machine.kept = (self._cells, self._kept)
         return self.entry is not None
 
+    @property
+    def is_quick(self) -> bool:
+        """Was it compiled quickly, and not been improved?"""
+        return self._machine.is_quick
+
+    def improve(self) -> None:
+        """Have the better code, whoever calls the entry."""
+        improve(self._machine, self.text)
+        if self._asked_by is not None:
+            self._asked_by._cells[NEXT] = self._machine.address
+
     def ask_next(self, other: CompiledKernel) -> None:
         """Have another kernel asked where the facts of this one do not hold."""
         self._kept.append(other._machine)
         self._cells[NEXT] = other._machine.address
+        other._asked_by = self
 
     @property
     def runs(self) -> int:

@@ -2,6 +2,7 @@
 
 A number is in a variable that both blocks set. A tensor is behind a name for memory that both blocks bind, contiguous
 in either. Its memory is its own where both blocks have made what they give, and give it once: nobody else can know it.
+What was made before the branch counts as made in the block that gives it, if nobody reads it behind the branch.
 """
 
 from __future__ import annotations
@@ -10,8 +11,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from jitlite.ir import types as T
+from jitlite.ir.analysis import ancestor_in
+from jitlite.ir.graph import Node
+from jitlite.ir.graph import Value as GraphValue
 from jitlite.kernels.building import KernelBuilder
 from jitlite.kernels.loop_ir import Bind, Buffer, Get, Operand, Owner, Place, Scalar, Set, Statement
+from jitlite.kernels.table import VIEWS, WRITES
 from jitlite.kernels.values import MemorySource, TensorValue, Value, identity
 from jitlite.native.code import NotNative
 
@@ -39,12 +44,19 @@ class Joining:
         builder = self._builder
         before = builder.allocated.keys() | builder.joined
         self.blocks.append(statements)
+        self._made.append(set())
         yield
-        self._made.append((builder.allocated.keys() | builder.joined) - before)
+        self._made[-1] |= (builder.allocated.keys() | builder.joined) - before
 
-    def give(self, values: Sequence[Value]) -> None:
-        """Note what the block gives, within it: which sizes are the same, it may know alone. Tensors are in memory."""
+    def give(self, values: Sequence[Value], handed_on: Sequence[bool]) -> None:
+        """Note what the block gives, within it: which sizes are the same, it may know alone. Tensors are in memory.
+
+        Args:
+            handed_on: whether `is_handed_on` holds for each.
+        """
         self._given.append(values)
+        tensors = zip(values, handed_on, strict=True)
+        self._made[-1] |= {v.place.buffer for v, on in tensors if on and isinstance(v, TensorValue) and v.place}
         places = [v.place for v in values if isinstance(v, TensorValue)]
         self._with_gaps.update(p for p in places if p is None or not self._builder.is_contiguous(p))
 
@@ -108,6 +120,31 @@ class Joining:
         buffer = value.place.buffer
         given = [v.place.buffer for v in self._given[position] if isinstance(v, TensorValue) and v.place is not None]
         return value.source is MemorySource.OWN and buffer in self._made[position] and given.count(buffer) == 1
+
+
+def is_handed_on(branch: Node, value: GraphValue) -> bool:
+    """Is a value made before a branch, and does nobody know it behind the branch but as what that gives?
+
+    That holds where it is made in the same block, a block of the branch gives it only once, and all else that takes it
+    runs before the branch or in it, and gives nothing that shares memory with it.
+    """
+    block = branch.block
+    if block is None or value.node.block is not block or not _gives_memory_of_its_own(value.node):
+        return False
+    for user in (use.user for use in value.uses):
+        if any(user is inner.return_node and list(inner.outputs).count(value) == 1 for inner in branch.blocks):
+            continue
+        around = ancestor_in(user, block)
+        if around is None or not (around is branch or around.is_before(branch)) or not _gives_memory_of_its_own(user):
+            return False
+    return True
+
+
+def _gives_memory_of_its_own(node: Node) -> bool:
+    """Does an operator give nothing that shares memory with what it takes? Containers do, and what puts into them."""
+    if not node.kind.startswith("aten::") or node.kind in VIEWS or node.kind in WRITES:
+        return False
+    return bool(node.outputs) and not any(isinstance(output.type, T.ListType) for output in node.outputs)
 
 
 class _Later:

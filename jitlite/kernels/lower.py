@@ -24,7 +24,7 @@ from jitlite.kernels.building import LoopFrame
 from jitlite.kernels.carried import Carried, CarriedScalar, CarriedSizes, CarriedTensor, may_be_result
 from jitlite.kernels.factories import coded_dtype
 from jitlite.kernels.facts import ArgumentFact, DtypeFact, Fact, NoneFact, SizesFact, fact_of
-from jitlite.kernels.joining import Joining
+from jitlite.kernels.joining import Joining, is_handed_on
 from jitlite.kernels.lists import makes_longer, new_list
 from jitlite.kernels.loop_ir import (
     Branch,
@@ -289,7 +289,9 @@ class Lowering(ResultBuilder):
         for block in node.blocks:
             with self.block() as statements, joining.block(statements):
                 self.nodes_of(block)
-                joining.give([self._in_memory(v) for v in block.outputs])
+                joining.give(
+                    [self._in_memory(v) for v in block.outputs], [is_handed_on(node, v) for v in block.outputs]
+                )
         joined = joining.joined()
         self.write(Branch(condition, *joining.blocks))
         for output, (value, after) in zip(node.outputs, joined, strict=True):

@@ -53,6 +53,7 @@ class MachineCode:
         counters: how often it was done, and how often it bailed out.
         address: where the entry is, once there is one.
         is_plain: is the text as good as it gets, but for slots that are to become registers?
+        is_quick: was it generated in a quarter of the time, to be `improve`d?
         kept: what the code knows by address. It must not know the entry: the two would be freed in any order.
     """
 
@@ -62,18 +63,33 @@ class MachineCode:
         self.region = region  # the code knows addresses of its constants
         self.address = 0
         self.is_plain = is_plain
+        self.is_quick = False
         self.kept: object = None
-        self._engine: Any = None
+        self._engines: list[Any] = []
         self._method: Method | None = None
 
-    def load(self, text: str) -> Entry:
+    def load(self, text: str, *, quickly: bool = False) -> Entry:
         """Compile a module; gives its entry.
+
+        Args:
+            quickly: let large modules be `is_quick`.
 
         Raises:
             Exception: whatever llvmlite raises.
         """
+        self.is_quick = quickly and self.is_plain and len(text) >= _LARGE
         self._method = Method(self.name.encode(), self.compile(text), FASTCALL, None)
         return builtin(self._method, self)
+
+    def improve(self, text: str) -> None:
+        """Compile the module that was compiled quickly once more. Calls that begin after this run the better code.
+
+        Raises:
+            Exception: whatever llvmlite raises.
+        """
+        assert self._method is not None, "it has been loaded"
+        self.is_quick = False
+        self._method.function = self.compile(text)  # what Python reads at each call
 
     def compile(self, text: str) -> int:
         """Compile a module; gives the address of its entry.
@@ -81,9 +97,14 @@ class MachineCode:
         Raises:
             Exception: whatever llvmlite raises.
         """
-        self._engine = _engine_of(text, is_plain=self.is_plain)
-        self.address = int(self._engine.get_function_address(ENTRY))
+        engine, self.is_quick = _engine_of(text, is_plain=self.is_plain, quickly=self.is_quick)
+        self._engines.append(engine)  # beside another one, which a call on another thread may be in
+        self.address = int(engine.get_function_address(ENTRY))
         return self.address
+
+
+_LARGE = 30_000
+"""Characters of a module from which on there is quick code first: the better takes some 50 milliseconds more."""
 
 
 _METHODS: dict[int, Method] = {}
@@ -100,14 +121,17 @@ def builtin(method: Method, bound: object) -> Entry:
     return made
 
 
-def _engine_of(text: str, *, is_plain: bool) -> Any:
-    """What holds the machine code of a module. It comes from disk if it is there."""
+def _engine_of(text: str, *, is_plain: bool, quickly: bool = False) -> tuple[Any, bool]:
+    """What holds the machine code of a module, and whether that is quick code. It comes from disk if it is there."""
     llvm = _llvm()
     machine = _target_machine()
     named, addresses = symbolic(text)
     kept = disk()
     key = "" if kept is None else key_of(named, str(is_plain), *_versions(llvm, machine))
     found = None if kept is None else kept.read(key)
+    is_quick = quickly and found is None
+    if is_quick:
+        kept, machine = None, _target_machine(is_quick=True)
     module = llvm.parse_assembly("") if found is not None else _optimized(llvm, machine, named, is_plain)
     engine = llvm.create_mcjit_compiler(module, machine)
     made: list[bytes] = []
@@ -119,7 +143,7 @@ def _engine_of(text: str, *, is_plain: bool) -> Any:
     if kept is not None and made:
         kept.write(key, made.pop())
     made.clear()
-    return engine
+    return engine, is_quick
 
 
 def _versions(llvm: Any, machine: Any) -> list[str]:
@@ -200,10 +224,14 @@ def _host() -> _Host:
     return _Host(target, llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten())
 
 
-def _target_machine() -> Any:
-    """A machine to compile for; an engine keeps its own."""
-    host = _host()
-    return host.target.create_target_machine(cpu=host.name, features=host.features, opt=1, codemodel="jitdefault")
+def _target_machine(*, is_quick: bool = False) -> Any:
+    """A machine to compile for; an engine keeps its own.
+
+    Quick code takes two to six times as long to run. It computes the same: instructions are chosen and ordered in
+    another way, and no operation on numbers is exchanged for another.
+    """
+    host, level = _host(), 0 if is_quick else 1
+    return host.target.create_target_machine(cpu=host.name, features=host.features, opt=level, codemodel="jitdefault")
 
 
 def _tuning(llvm: Any) -> Any:
@@ -273,11 +301,17 @@ def is_ready() -> bool:
     return not _is_refused
 
 
-def compile_text(machine: MachineCode, text: str) -> Entry | None:
+def compile_text(machine: MachineCode, text: str, *, quickly: bool = False) -> Entry | None:
     """Have machine code of a module's text; gives its entry, or None if LLVM cannot make it."""
     with _compiling, suppress(Exception):
-        return machine.load(text)
+        return machine.load(text, quickly=quickly)
     return None
+
+
+def improve(machine: MachineCode, text: str) -> None:
+    """Have better machine code of a module's text that was compiled quickly, if LLVM can make it."""
+    with _compiling, suppress(Exception):
+        machine.improve(text)
 
 
 def assembly_of(text: str, *, is_plain: bool) -> str:
@@ -334,7 +368,7 @@ def address_of(name: str, text: str) -> int:
         found = _functions.get(text)
         if found is None:
             try:
-                engine = _engine_of(text, is_plain=True)
+                engine, _ = _engine_of(text, is_plain=True)
                 found = _functions[text] = engine, engine.get_function_address(name)
             except Exception as error:
                 raise NotNative(f"there is no machine code for {name}: {error}") from error

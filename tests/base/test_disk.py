@@ -100,7 +100,7 @@ def compiled(monkeypatch: pytest.MonkeyPatch) -> Callable[[], int]:
     monkeypatch.setattr(entry, "_optimized", counting)
 
     def call() -> int:
-        engine = entry._engine_of(ONE, is_plain=True)
+        engine, _ = entry._engine_of(ONE, is_plain=True)
         assert ctypes.CFUNCTYPE(ctypes.c_int64)(engine.get_function_address("one"))() == 1
         return count
 
