@@ -44,6 +44,9 @@ from jitlite.frontend.emit.meanings import Kind
 from jitlite.frontend.emit.open_calls import GivenTypes, has_open_parameters
 from jitlite.frontend.emit.open_types import result_is_open, without_result
 from jitlite.frontend.emit.resolver import FunctionResolver
+from jitlite.frontend.syntax.decorated import signed_tree
+from jitlite.frontend.syntax.decorators import replaces, without_marks
+from jitlite.frontend.syntax.function_source import FunctionSource
 from jitlite.frontend.syntax.python_ast import function_tree
 from jitlite.frontend.syntax.python_source import plain_function
 from jitlite.frontend.syntax.tree_base import depth_of_tree
@@ -156,7 +159,7 @@ class Program:
         try:
             function = self._functions.get(key)
             if function is None and given is not None:
-                function = self._functions[key] = self.declare(given.definition, plain_function(python_function))
+                function = self._functions[key] = self.declare(given.definition, without_marks(python_function))
             elif function is None:
                 function = self._functions[key] = self._declare(python_function, signature)
         except CompileError as error:
@@ -184,6 +187,13 @@ class Program:
     def definition_for(self, python_function: Callable[..., object]) -> Definition:
         """What a Python function is compiled from; a CompileError where its source is not known."""
         return self._described(python_function, None)[0]
+
+    def signed(self, python_function: Callable[..., object]) -> GivenTypes | None:
+        """A function that a decorator has replaced, with the parameters that it had; None for others."""
+        if not replaces(without_marks(python_function)):
+            return None
+        definition, _ = self._defined(signed_tree(python_function))
+        return GivenTypes("as signed", definition, [], definition.name)
 
     def open_method(self, function: Function) -> Definition | None:
         """A method some of whose parameters have the types that each call gives; None for others."""
@@ -283,7 +293,11 @@ class Program:
         known = self._sources.pop((python_function, signature), None)
         if known is not None:
             return known
-        source = function_tree(python_function)
+        return self._defined(function_tree(python_function), signature)
+
+    def _defined(
+        self, source: FunctionSource, signature: Callable[..., object] | None = None
+    ) -> tuple[Definition, FunctionType]:
         declared = None if signature is None else function_tree(signature)
         resolver = FunctionResolver(source.function, source.extra_names, self.name, self.type_of_class)
         defaults = source.defaults if declared is None else {**source.defaults, **declared.defaults}
@@ -434,7 +448,7 @@ def compile_python(
         CompileError: where it is not TorchScript.
     """
     with compiling(), knowing(program, names):
-        return program.function_for(python_function)
+        return program.function_for(python_function, given=program.signed(python_function))
 
 
 def is_scriptable_class(cls: type) -> bool:

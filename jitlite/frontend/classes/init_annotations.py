@@ -51,7 +51,7 @@ def declared_in_init(cls: type, name: str, value: object, class_types: ClassType
         if text is None:
             continue
         try:
-            resolver = FunctionResolver(owner.__dict__["__init__"])
+            resolver = FunctionResolver(inspect.unwrap(owner.__dict__["__init__"]))
             found = type_from_python(text, None, resolver.resolve_type, class_types=class_types)
         except CompileError:
             return None
@@ -80,7 +80,7 @@ def _is_of_torch(cls: type) -> bool:
 
 def _nodes(function: Callable[..., object]) -> Iterator[ast.AST]:
     try:
-        body = parsed_source_of(function)[1].body  # type: ignore[arg-type]
+        body = parsed_source_of(inspect.unwrap(function))[1].body
     except CompileError:  # without source, or not valid as it stands: told when it is compiled
         return
     for statement in body:

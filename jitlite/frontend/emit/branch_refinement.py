@@ -77,6 +77,23 @@ def emit_left_early(em: Emitter, emit: Callable[[], None]) -> None:
                 _widen(em, name)
 
 
+def emit_or_else(em: Emitter, emit: Callable[[], SugaredValue], otherwise: Callable[[], SugaredValue]) -> SugaredValue:
+    """What `emit` gives; where it does not compile, what `otherwise` gives.
+
+    Raises:
+        CompileError: neither compiles; it says what is wrong with the first.
+    """
+    state = _State(em)
+    try:
+        return emit()
+    except CompileError as error:
+        state.restore()
+        try:
+            return otherwise()
+        except CompileError:
+            raise error from None
+
+
 def _widen(em: Emitter, name: str) -> None:
     """Let a variable have its declared type, whatever is known of its value."""
     declared, found = em.frame.declared_type(name), em.frame.find(em, name)

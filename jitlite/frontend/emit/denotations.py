@@ -474,7 +474,6 @@ MAKERS: dict[Kind, Maker] = {
     Kind.FORM: _form,
     Kind.OPERATOR: _operator,
     Kind.SCRIPT_FUNCTION: lambda scope, m, range: FunctionValue(m.object),
-    Kind.FUNCTION: lambda scope, m, range: PythonFunction(scope, m.object),
     Kind.LIBRARY: lambda scope, m, range: LibraryFunction(scope, library_of(m.object) or m.object, m.object),
     Kind.IGNORED: _ignored,
     Kind.UNUSED: _unused,

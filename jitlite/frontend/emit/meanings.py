@@ -27,7 +27,7 @@ from jitlite.base.source import did_you_mean
 from jitlite.base.tracing_state import is_tracing
 from jitlite.frontend.emit.builtin_names import builtin_op_name, cuda_op_name, declared_operator, operators_declared_in
 from jitlite.frontend.emit.python_library import library_of
-from jitlite.frontend.syntax.decorators import context_of_wrapper
+from jitlite.frontend.syntax.decorators import context_of_wrapper, replaces
 from jitlite.frontend.tracing.torch_scripts import converted_function, is_torch_script_function, source_of_script
 from jitlite.ir.constants import attribute_or_none, module_name, plain_tuple, type_of_constant
 from jitlite.ir.traits import Spelling
@@ -60,6 +60,7 @@ class Kind(enum.Enum):
     CLASS = "another class"
     TYPE = "a type of `typing`"
     NN_MODULE = "an instance of torch.nn.Module"
+    CALLABLE = "an object whose class defines `__call__` in Python"
     METHOD = "a bound method of a Python object"
     UNSUPPORTED = "nothing a script can use: `reason` says why"
 
@@ -364,9 +365,9 @@ def boolean_dispatch(fn: Callable[..., object]) -> BooleanDispatch | None:
 
 
 def original_function(fn: Any) -> object:
-    """The function that the user wrote, freed of `script_if_tracing`, `torch.jit.script` and `functools.wraps`.
+    """The function that is compiled, freed of `script_if_tracing`, `torch.jit.script` and decorators that mark it.
 
-    As in torch.jit, a decorator that wraps a function is not part of what is compiled, except for contexts of torch.
+    Contexts of torch stay, and so do decorators that replace the function.
     """
     seen: set[int] = set()
     while id(fn) not in seen:
@@ -375,7 +376,7 @@ def original_function(fn: Any) -> object:
             fn = fn.__original_fn
         elif is_torch_script_function(fn) and source_of_script(fn) is not None:
             fn = source_of_script(fn)
-        elif hasattr(fn, "__wrapped__") and context_of_wrapper(fn) is None:
+        elif hasattr(fn, "__wrapped__") and context_of_wrapper(fn) is None and not replaces(fn):
             fn = fn.__wrapped__
     return fn
 
@@ -383,11 +384,8 @@ def original_function(fn: Any) -> object:
 def _function(found: Any) -> Meaning | None:
     if is_torch_script_function(found) and source_of_script(found) is None:
         return Meaning(Kind.SCRIPT_FUNCTION, converted_function(found).__jitlite_function__)
-    is_plain = (
-        inspect.isfunction(found)
-        or is_torch_script_function(found)
-        or attribute_or_none(found, "__wrapped__") is not None
-    )
+    is_marked = attribute_or_none(found, "__wrapped__") is not None and not replaces(found)
+    is_plain = inspect.isfunction(found) or is_torch_script_function(found) or is_marked
     if not is_plain and not inspect.ismethod(found):
         return None
     kind = _MARKED.get(function_mark(found)) or (Kind.METHOD if inspect.ismethod(found) else None)
@@ -432,6 +430,8 @@ def _instance(found: object) -> Meaning:
     call = inspect.getattr_static(type(found), "__call__", None)
     if inspect.isfunction(call) and function_mark(call) is Mark.IGNORE:
         return Meaning(Kind.IGNORED, types.MethodType(call, found), "__call__")
+    if inspect.isfunction(call) and not _lives_in(type(found), ("torch", "jitlite", "functools")):
+        return Meaning(Kind.CALLABLE, found, type(found).__name__)
     return Meaning(Kind.UNSUPPORTED, found, reason=_why_not(found))
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
+from functools import partial
 
 from jitlite.base.errors.calls import NOT_CALLABLE
 from jitlite.base.errors.classes import FIRST_ASSIGNMENT, WRONG_METHOD
@@ -18,7 +19,7 @@ from jitlite.base.records import replace
 from jitlite.base.source import CompileError, SourceRange, did_you_mean
 from jitlite.frontend.emit.builder import Builder
 from jitlite.frontend.emit.callables import FunctionValue
-from jitlite.frontend.emit.class_members import function_of, functions_of
+from jitlite.frontend.emit.class_members import class_with, function_of
 from jitlite.frontend.emit.definition import Definition, FunctionCompiler
 from jitlite.frontend.emit.generators import GeneratorValue, is_iterator_method
 from jitlite.frontend.emit.interfaces import infer_results, match_call
@@ -28,6 +29,7 @@ from jitlite.frontend.emit.resolver import FunctionResolver
 from jitlite.frontend.emit.special_methods import is_special_name
 from jitlite.frontend.emit.values import Args, SimpleValue, SugaredValue
 from jitlite.frontend.syntax import tree
+from jitlite.frontend.syntax.decorated import signed_tree
 from jitlite.frontend.syntax.python_ast import function_tree
 from jitlite.frontend.syntax.python_source import plain_function
 from jitlite.frontend.syntax.tree import Decl
@@ -313,7 +315,8 @@ class ObjectDefinition:
     def _definition(
         self, name: str, function: object, signature: object = None, is_generator: bool = False
     ) -> Definition:
-        source = function_tree(function, is_method=True, is_generator=is_generator)
+        look = partial(function_tree, is_generator=True) if is_generator else signed_tree
+        source = look(function, is_method=True)
         declared = None if signature is None else function_tree(signature, is_method=True)
         owner = self.defining_class(source.function)
         return Definition(
@@ -374,10 +377,11 @@ class ObjectDefinition:
         """A class method is a function in which the first parameter's name denotes the class."""
         known = self._class_methods.get(name)
         if known is None:
-            source = function_tree(function, is_method=True)
+            source = signed_tree(function, is_method=True)
             first, *others = source.definition.decl.params
             decl = tree.replaced(source.definition.decl, params=tuple(others))
-            names = {**self.known_names(self.defining_class(function)), first.ident.name: self.type.python_class}
+            known_names = self.known_names(self.defining_class(function))
+            names = {**source.extra_names, **known_names, first.ident.name: self.type.python_class}
             resolver = FunctionResolver(source.function, names, class_types=self.program.type_of_class)
             definition = Definition(name, tree.replaced(source.definition, decl=decl), resolver, source.defaults)
             known = self.program.declare(definition, source.function, f"{self.type.qualified_name}.{name}")
@@ -387,11 +391,7 @@ class ObjectDefinition:
 
     def defining_class(self, function: object) -> type | None:
         """The class in whose body a function stands."""
-        own: type | None = self.type.python_class
-        for cls in own.__mro__ if own is not None else ():
-            if any(function in functions_of(member) for member in cls.__dict__.values()):
-                return cls
-        return None
+        return class_with(self.type.python_class, function)
 
     # -- super()
     def super_method(self, start: type, name: str, range: SourceRange) -> str:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import builtins
-import inspect
 import types
 import typing
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from typing import Any
 
+from jitlite.frontend.syntax.decorators import without_marks
 from jitlite.ir.types import Type
 
 
@@ -73,7 +73,7 @@ class FunctionResolver(Resolver):
     """The scope of a Python function: its closure, its module, Python's builtins.
 
     Args:
-        fn: the function; of a decorated one, the innermost is meant.
+        fn: the function; of a decorated one, that which is compiled is meant.
         extra: what names denote that the function itself does not know, e.g. the class it is a method of.
         callback: asked for names that are found nowhere else.
         class_types: see `Resolver`.
@@ -86,8 +86,7 @@ class FunctionResolver(Resolver):
         callback: Callable[[str], object] | None = None,
         class_types: Callable[[type], Type | None] | None = None,
     ) -> None:
-        inner = inspect.unwrap(fn)
-        self.function: Any = getattr(inner, "__func__", inner)
+        self.function: Any = without_marks(fn)
         self.extra = {} if extra is None else extra
         code: types.CodeType = self.function.__code__
         self.cells = dict(zip(code.co_freevars, self.function.__closure__ or (), strict=True))

@@ -1,12 +1,16 @@
-"""Functions decorated with a context manager of torch: `@torch.no_grad()` is a `with` around the whole body.
+"""What decorators made with `functools.wraps` are to a program.
 
-Other decorators are no part of what is compiled, as in torch.jit; these decide what operators do.
+A context manager of torch, `@torch.no_grad()`, is a `with` around the whole body. What caches or marks a function, or
+checks its types, is no part of the program. Any other decorator puts a function in place of the decorated one. It is
+this function that is compiled; `decorated.py` gives it the parameters of the decorated one.
 """
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable
+from types import FunctionType
 from typing import Any
 
 import torch
@@ -42,6 +46,49 @@ def context_of_wrapper(fn: object) -> object:
     return found if _class_of(found) is not None else None
 
 
+_CHANGE_MEANING = ("torch._functorch", "torch._vmap_internals", "torch.func")
+"""Modules of torch whose wrappers compute something else than what they wrap."""
+_LEAVE_MEANING = ("torch", "jitlite", "beartype", "jaxtyping", "typeguard")
+"""Packages whose other wrappers mark a function, compile it, or check the types of its arguments."""
+
+
+def replaces(fn: object) -> bool:
+    """Has a decorator put `fn` in place of the function that it wraps, so that a call does what `fn` does?"""
+    fn = getattr(fn, "__func__", fn) if not isinstance(fn, type) else None
+    if "__wrapped__" not in getattr(fn, "__dict__", ()):
+        return False
+    if isinstance(fn, FunctionType):
+        return context_of_wrapper(fn) is None and not _leaves_meaning(fn)
+    if isinstance(fn, functools.partial):
+        return True
+    call = inspect.getattr_static(type(fn), "__call__", None)
+    return inspect.isfunction(call) and not _is_within(type(fn).__module__, _LEAVE_MEANING)
+
+
+def _leaves_meaning(wrapper: FunctionType) -> bool:
+    home = str(wrapper.__globals__.get("__name__", ""))
+    if wrapper.__code__.co_filename.startswith("<@beartype"):
+        return True
+    if (home, wrapper.__code__.co_name) == ("contextlib", "helper"):
+        return True  # made by `contextmanager`: `with` knows the generator
+    return _is_within(home, _LEAVE_MEANING) and not _is_within(home, _CHANGE_MEANING)
+
+
+def _is_within(module: str, packages: tuple[str, ...]) -> bool:
+    return any(module == package or module.startswith(f"{package}.") for package in packages)
+
+
+def without_marks(fn: object) -> object:
+    """What is compiled for a decorated function: the function under decorators that do not replace what they wrap."""
+    seen: list[object] = []
+    fn = getattr(fn, "__func__", fn)
+    while hasattr(fn, "__wrapped__") and not replaces(fn) and not any(fn is one for one in seen):
+        seen.append(fn)
+        fn = fn.__wrapped__
+        fn = getattr(fn, "__func__", fn)
+    return fn
+
+
 def _class_of(manager: object) -> type | None:
     return next((cls for cls in type(manager).__mro__ if cls in _ARGUMENTS), None)
 
@@ -55,7 +102,7 @@ def with_contexts(fn: object, definition: t.Def) -> tuple[t.Def, dict[str, Any]]
     names: dict[str, Any] = {}
     managers = []
     fn = getattr(fn, "__func__", fn)
-    while hasattr(fn, "__wrapped__"):
+    while hasattr(fn, "__wrapped__") and not replaces(fn):
         manager = context_of_wrapper(fn)
         if manager is not None:
             managers.append(manager)

@@ -412,7 +412,7 @@ def function_tree(
         known[key] = tree, source, builder.ignored
     tree, source, ignored = known[key]
     definition, contexts = with_contexts(fn, tree)
-    parameters = inspect.signature(function).parameters
+    parameters = inspect.signature(function, follow_wrapped=False).parameters
     return FunctionSource(definition, source, function, parameters, ignored, contexts)
 
 

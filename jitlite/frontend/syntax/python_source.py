@@ -13,12 +13,13 @@ import re
 import tokenize
 from collections.abc import Iterator
 from contextlib import suppress
-from types import FunctionType, MethodType
+from types import FunctionType
 from weakref import WeakKeyDictionary
 
 from jitlite.base.errors.statements import BAD_SYNTAX, NO_SOURCE, TOO_DEEP, TYPE_COMMENT, UNSUPPORTED_SYNTAX
 from jitlite.base.records import Record
 from jitlite.base.source import CompileError, Source, SourceRange
+from jitlite.frontend.syntax.decorators import without_marks
 from jitlite.frontend.syntax.indented_lines import lines_of_definition
 from jitlite.frontend.syntax.lambda_source import is_lambda, lambda_in, statements_around
 from jitlite.ir.compiling import make_room
@@ -209,14 +210,12 @@ def _type_comments(parsed: str, positions: Positions) -> list[TypeComment]:
 
 
 def plain_function(fn: object) -> FunctionType:
-    """The function under methods and under decorators made with `functools.wraps`.
+    """The function under methods, and under decorators that do not replace it.
 
     Raises:
         CompileError: there is none, as for a builtin.
     """
-    inner = inspect.unwrap(fn) if callable(fn) else fn
-    if isinstance(inner, MethodType):
-        inner = inspect.unwrap(inner.__func__)
+    inner = without_marks(fn)
     if not isinstance(inner, FunctionType):
         name = getattr(fn, "__qualname__", None) or repr(fn)
         raise NO_SOURCE(
@@ -245,7 +244,9 @@ def source_of(function: FunctionType) -> Source:
     if carried is not None:
         return carried
     try:
-        lines, first_line = next(_lambda_sources(function)) if is_lambda(function) else inspect.getsourcelines(function)
+        lines, first_line = (
+            next(_lambda_sources(function)) if is_lambda(function) else inspect.getsourcelines(function.__code__)
+        )
         filename = inspect.getsourcefile(function)
     except (OSError, TypeError, SyntaxError, tokenize.TokenError) as error:
         code = function.__code__
@@ -285,7 +286,7 @@ def _indented_source(function: FunctionType) -> Source | None:
     if function in _carried or is_lambda(function):
         return None
     try:
-        lines, before = inspect.findsource(inspect.unwrap(function))
+        lines, before = inspect.findsource(function)
         filename = inspect.getsourcefile(function)
     except (OSError, TypeError, SyntaxError):
         return None
