@@ -5,10 +5,10 @@
     jitlite run PROGRAM ARGS...       jitlite run MODEL.pt --input X.npy [--method NAME] [--output Y.npy]
     jitlite convert PROGRAM --to python|fx|exported
     jitlite opt PROGRAM -p "inline,cse"
-    jitlite report PROGRAM [--example ARG] -o report.html
+    jitlite report PROGRAM [ARGS...] -o report.html
     jitlite explain PROGRAM ARGS...   jitlite explain J0101
     jitlite debug PROGRAM ARGS...     jitlite profile PROGRAM ARGS... [--trace OUT.json]
-    jitlite bisect PROGRAM [--input ARGS...]
+    jitlite bisect PROGRAM ARGS...
     jitlite dis PROGRAM               jitlite migrate PATH... [--to compile] [--diff] [--check]
     jitlite demo                      jitlite doctor
     jitlite passes                    jitlite options
@@ -16,7 +16,8 @@
     eval "$(jitlite completion bash)"
 
 A program is FILE:FN, a module FILE:net, a part of it FILE:net.layer1, a method FILE:net.encode, a class FILE:Net with
---init ARG for each argument, an archive MODEL.pt, or the text of a graph in a file or on standard input (-).
+--init ARG for each argument, an archive MODEL.pt, a method of it MODEL.pt:encode, or the text of a graph in a file or
+on standard input (-).
 
 Exit status: 0 all went well; 1 the user's program does not compile, raises or differs from eager, or an archive cannot
 be read; 2 wrong usage.
@@ -38,6 +39,7 @@ from jitlite.cli import installation  # noqa: F401  # which declares the command
 from jitlite.cli.commands import COMMANDS, Command, CommandParser, ProgramError, UsageError
 from jitlite.cli.terminal import Collected, error_text, paint
 from jitlite.cli.terminal import show as show_text
+from jitlite.cli.words import is_option, separate_method, unknown_words
 
 if not asks_for_doctor():
     from jitlite.cli import (  # noqa: F401  # the other commands
@@ -65,8 +67,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     except UsageError as error:
         print(f"jitlite: {error}", file=sys.stderr)
         return 2
-    except (CompileError, ArchiveError) as error:
+    except CompileError as error:
         return _failed(options, error, str(error))
+    except ArchiveError as error:
+        return _failed(options, error, f"{options.target}: {error}")
     except ProgramError as error:
         assert error.__cause__ is not None
         return _failed(options, error.__cause__, error_text(error.__cause__))
@@ -81,14 +85,17 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _parsed(parser: argparse.ArgumentParser, argv: Sequence[str] | None) -> argparse.Namespace:
     """The command line; arguments of a call may also stand behind options, where argparse does not look for them."""
     options, rest = parser.parse_known_args(argv)
-    if rest and (not hasattr(options, "args") or any(word.startswith("--") for word in rest)):
-        parser.error(f"unrecognized arguments: {' '.join(rest)}")
+    unknown = [word for word in rest if is_option(word) or not hasattr(options, "args")]
+    if unknown:
+        parser.error(unknown_words(options.command, unknown))
     if rest:
         options.args = [*options.args, *rest]
     return options
 
 
 def _run(command: Command, options: argparse.Namespace) -> int:
+    if command.takes("method"):
+        separate_method(options)
     if not command.paged or options.json:
         return command.run(options)
     printed = Collected(sys.stdout)

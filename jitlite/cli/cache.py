@@ -21,7 +21,7 @@ _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9}
 def cache(options: argparse.Namespace) -> int:
     """Show what there is, after clearing it or setting its limit."""
     if (options.action == "limit") is not (options.size is not None):
-        raise UsageError("`limit` takes a size, and nothing else does")
+        raise UsageError("`limit` takes a size, as in limit 500M, and nothing else does")
     found = disk()
     if found is None:
         raise UsageError("no machine code is kept on disk (JITLITE_CACHE_DIR)")
@@ -42,11 +42,11 @@ def _limit(found: Disk, size: int) -> None:
     try:
         found.set_limit(size)
     except OSError as error:
-        raise UsageError(f"the limit cannot be written: {error}") from error
+        raise UsageError(f"the limit cannot be written: {error.strerror}") from error
 
 
 def _bytes(text: str) -> int:
     number = re.fullmatch(r"(\d+)([kmg]?)b?", text.lower())
     if number is None:
-        raise UsageError(f"{text!r} is no size")
+        raise UsageError(f"'{text}' is no size: write bytes, or a number with k, M or G, as in 500M")
     return int(number[1]) * _UNITS[number[2]]

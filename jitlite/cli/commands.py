@@ -64,6 +64,15 @@ class Command:
     run: Run
     paged: bool = False
 
+    @property
+    def flags(self) -> list[str]:
+        """The options it has."""
+        return ["--json", *(name for p in self.parameters for name in p.names if name.startswith("-"))]
+
+    def takes(self, destination: str) -> bool:
+        """Has it a word or an option that is kept under this name?"""
+        return any(name.lstrip("-") == destination for p in self.parameters for name in p.names)
+
     def add_to(self, commands: Any) -> None:
         """Enter the command into the sub-commands of a parser."""
         sub = commands.add_parser(self.name, help=self.help, description=self.help, allow_abbrev=False)

@@ -18,8 +18,8 @@ from jitlite.base.source import CompileError
 from jitlite.base.whole_files import replacing
 from jitlite.cli.archives import is_archive
 from jitlite.cli.commands import ProgramError, UsageError, argument, command
-from jitlite.cli.inputs import read_arguments
-from jitlite.cli.programs import ALLOW, HELP, OF_MODULES, WHAT, load_archive, names_archive, program_of
+from jitlite.cli.inputs import check_can_be_written, read_arguments
+from jitlite.cli.programs import ALLOW, EXAMPLES, HELP, OF_MODULES, WHAT, load_archive, names_archive, program_of
 from jitlite.cli.terminal import working
 from jitlite.export.to_fx.exported_program import to_exported
 from jitlite.export.to_fx.fx_graph import to_fx
@@ -139,11 +139,12 @@ TARGETS: dict[str, Target] = {
     "convert",
     "turn an archive or a function into something else",
     argument("target", metavar=WHAT, help=HELP),
+    EXAMPLES,
     argument("--to", required=True, choices=TARGETS, help="; ".join(f"{n}: {t.help}" for n, t in TARGETS.items())),
     argument("-o", "--output", metavar="FILE", help="the file to write (default: the name of the archive)"),
     argument("--force", action="store_true", help="write over files that exist"),
     argument("--input", action="append", default=[], metavar="FILE", dest="inputs",
-             help="an example argument, as for run"),
+             help="an example argument, from a file or as for run; once for each"),
     argument("--dynamic", action="append", default=[], metavar="NAME=DIM,...",
              help="dimensions of an argument that may vary, for onnx and stablehlo: x=0,2"),
     *OF_MODULES,
@@ -153,6 +154,7 @@ TARGETS: dict[str, Target] = {
 def convert(options: argparse.Namespace) -> int:
     """Write a program in another form."""
     target = TARGETS[options.to]
+    options.inputs = [*options.args, *options.inputs]
     path = _output_path(options, target)
     program = _program_of(options) if names_archive(options.target) else program_of(options).whole
     if target.in_evaluation_mode and isinstance(program, torch.nn.Module):
@@ -188,18 +190,16 @@ def _output_path(options: argparse.Namespace, target: Target) -> Path:
     else:
         name = options.target if is_archive(options.target) else options.target.rpartition(":")[2]
         path = Path(Path(name).stem.replace("-", "_")).with_suffix(target.suffix)
+    check_can_be_written(path)
     if path.suffix != target.suffix:
         raise UsageError(f"--to {options.to} writes {target.suffix} files, not '{path.name}'")
-    if not path.parent.is_dir():
-        raise UsageError(f"no such folder: {path.parent}")
     for file in (path, *target.also_writes(path)):
         _check_writable(file, Path(options.target), options.force)
     return path
 
 
 def _check_writable(file: Path, source: Path, force: bool) -> None:
-    if file.is_dir():
-        raise UsageError(f"cannot write {file}: it is a folder")
+    check_can_be_written(file)
     if file.exists() and source.exists() and file.samefile(source):
         raise UsageError(f"{file} is the archive itself; say where to write with -o")
     if file.exists() and not force:

@@ -8,14 +8,14 @@ from typing import Any
 
 from jitlite.base.source import CompileError
 from jitlite.cli.commands import ProgramError, UsageError, argument, command
-from jitlite.cli.programs import ALLOW, HELP, OF_MODULES, WHAT, program_of
+from jitlite.cli.programs import ALLOW, EXAMPLES, HELP, OF_MODULES, WHAT, program_of
 from jitlite.cli.report import call_arguments
 from jitlite.debug.stepping import debug_from
 from jitlite.objects.function import ScriptFunction
 
 CALLED = (
     argument("target", metavar=WHAT, help=HELP),
-    argument("args", nargs="*", metavar="ARG", help="as for run"),
+    EXAMPLES,
     *OF_MODULES,
     ALLOW,
 )
@@ -48,10 +48,11 @@ def debug(options: argparse.Namespace) -> int:
     """Call the function in the debugger, and print what it gives."""
     function, args, keywords = call_of(options)
     try:
-        result = debug_from(options.first, function, args, keywords)
+        is_finished, result = debug_from(options.first, function, args, keywords)
     except CompileError:
         raise
     except Exception as error:
         raise ProgramError from error
-    print(json.dumps({"result": repr(result)}, indent=1) if options.json else repr(result))
+    text = repr(result) if is_finished else "left the debugger; the call was not finished"
+    print(json.dumps({"result": text, "finished": is_finished}, indent=1) if options.json else text)
     return 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import runpy
 import time
 from pathlib import Path
@@ -16,6 +17,9 @@ from jitlite.debug.equality import difference
 
 _EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "nms_decoder.py"
 """In a checkout the demo goes on with this example; an installed package has no examples."""
+
+_HOME = os.path.join(Path(__file__).resolve().parents[2], "")
+"""Where jitlite lies, which paths in the demo leave out."""
 
 _LONGEST_STAGE = 5
 """Lines shown of each stage, so that the demo fits on two screens; `jitlite show` prints all of them."""
@@ -34,7 +38,7 @@ def run(as_json: bool = False) -> int:
         print(json.dumps(_summary(function.stages, got, differs), indent=1))
         return 1 if differs else 0
     for name, text in changing_stages(stages_of(function)).items():
-        print(heading(name), colored_graph(_cut(text)), sep="\n")
+        print(heading(name), colored_graph(_cut(text.replace(_HOME, ""))), sep="\n")
     print(f"\nall of it: jitlite show {_TARGET} --stage all, --full; one: --stage {STAGES[0]}, {STAGES[1]}, ...")
     print(
         heading("result"), f"compiled in {1e3 * compiled:.1f} ms", f"jitlite: {got}", f"eager:   {expected}", sep="\n"

@@ -45,7 +45,7 @@ def show_function(options: argparse.Namespace) -> int:
     if options.dot and (options.stage not in ("graph", "optimized") or options.diff or options.json):
         raise UsageError("--dot prints --stage graph or optimized, without --diff and --json")
     if options.example and options.stage not in KERNEL_STAGES:
-        raise UsageError(f"--example is for --stage {', '.join(KERNEL_STAGES)}")
+        raise UsageError(f"arguments are for --stage {', '.join(KERNEL_STAGES)}")
     if options.full and options.stage != ALL_STAGES:
         raise UsageError("--full goes with --stage all")
     function = program_of(options, run_code=bool(options.example)).function
@@ -102,7 +102,7 @@ def _show_kernels(options: argparse.Namespace, function: ScriptFunction) -> int:
             function._bind(args, keywords)
         except RuntimeError as error:
             problem = str(error).splitlines()[0]
-            raise UsageError(f"--stage {options.stage} needs --example for each argument: {problem}") from None
+            raise UsageError(f"--stage {options.stage} needs an ARG for each argument: {problem}") from None
         kernels = _compiled_kernels(function, args, keywords)
         if not kernels:
             print(kernels.why, file=sys.stderr)
@@ -186,7 +186,8 @@ def _outcome(function: Callable[..., object], args: list[object], keywords: dict
     return {"result": result, "raised": raised, "arguments": (args, keywords)}
 
 
-_ERROR_CODE = re.compile(r"[Jj]\d{4}")
+_ERROR_CODE = re.compile(r"[Jj]\d{1,4}")
+"""The code of an error, or how some of them begin."""
 
 
 @command(
@@ -217,11 +218,26 @@ def explain_(options: argparse.Namespace) -> int:
 def _explain_error(options: argparse.Namespace) -> int:
     kind = kind_of_code(options.target)
     if kind is None:
-        codes = [known.code for known in all_kinds()]
-        hint = did_you_mean(options.target.upper(), codes) or f"there are {codes[0]} to {codes[-1]}"
-        raise UsageError(f"no error has the code {options.target}; {hint}")
+        return _list_errors(options)
     page = {"code": kind.code, "title": kind.title, "text": kind.text, "wrong": kind.wrong, "right": kind.right}
     print(json.dumps({name: text.strip() for name, text in page.items()}, indent=1) if options.json else kind.page())
+    return 0
+
+
+def _list_errors(options: argparse.Namespace) -> int:
+    """Name the errors whose codes begin so.
+
+    Raises:
+        UsageError: there is none.
+    """
+    titles = {kind.code: kind.title for kind in all_kinds()}
+    found = {code: title for code, title in titles.items() if code.startswith(options.target.upper())}
+    if not found:
+        codes = list(titles)
+        hint = did_you_mean(options.target.upper(), codes) or f"there are {codes[0]} to {codes[-1]}"
+        raise UsageError(f"no error has the code {options.target}; {hint}")
+    listed = "\n".join(f"{paint(code, 'bold')}  {title}" for code, title in found.items())
+    print(json.dumps(found, indent=1) if options.json else listed)
     return 0
 
 

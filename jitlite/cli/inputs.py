@@ -80,6 +80,18 @@ def _numpy(path: Path) -> Any:
     return numpy
 
 
+def check_can_be_written(path: Path) -> None:
+    """See that there can be a file of this name, before anything is computed.
+
+    Raises:
+        UsageError: it is a folder, or would be in none.
+    """
+    if path.is_dir():
+        raise UsageError(f"cannot write {path}: it is a folder; name a file")
+    if not path.parent.is_dir():
+        raise UsageError(f"cannot write {path}: there is no folder {path.parent}")
+
+
 def check_output(name: str) -> None:
     """See that a result can be written to a file of this name, before anything is computed.
 
@@ -87,12 +99,9 @@ def check_output(name: str) -> None:
         UsageError: it cannot.
     """
     path = Path(name)
-    if path.suffix not in _SUFFIXES:
+    if path.suffix not in _SUFFIXES and not path.is_dir():
         raise UsageError(f"--output is to end in {', '.join(_SUFFIXES)}, not '{path.suffix}'")
-    if not path.parent.is_dir():
-        raise UsageError(f"no such folder: {path.parent}")
-    if path.is_dir():
-        raise UsageError(f"cannot write {path}: it is a folder")
+    check_can_be_written(path)
     if path.suffix != ".pt":
         _numpy(path)
 

@@ -59,10 +59,6 @@ def completion(options: argparse.Namespace) -> int:
     return 0
 
 
-def _flags(command: Command) -> list[str]:
-    return ["--json", *(name for p in command.parameters for name in p.names if name.startswith("-"))]
-
-
 def _choices(command: Command) -> dict[str, list[str]]:
     """The words that may follow an option."""
     found: dict[str, list[str]] = {}
@@ -87,7 +83,7 @@ def _bash() -> str:
         for option, choices in _choices(declared).items():
             place = f"'{name} {option}'" if option.startswith("-") else f"'{name} {name}'"
             lines.append(f"            {place}) words={_words(choices)} ;;")
-        lines.append(f"            '{name} '*) words={_words(_flags(declared))} ;;")
+        lines.append(f"            '{name} '*) words={_words(declared.flags)} ;;")
     lines += ["        esac", "    fi", '    COMPREPLY=($(compgen -W "$words" -- "$word"))', "}"]
     return "\n".join([*lines, "complete -o default -F _jitlite jitlite"]) + "\n"
 
@@ -97,7 +93,7 @@ def _fish() -> str:
     for name, declared in sorted(COMMANDS.items()):
         lines.append(f"complete -c jitlite -n __fish_use_subcommand -a {name} -d {shlex.quote(declared.help)}")
         chosen = _choices(declared)
-        for flag in _flags(declared):
+        for flag in declared.flags:
             style = f"-l {flag[2:]}" if flag.startswith("--") else f"-s {flag[1:]}"
             values = f" -x -a {_words(chosen[flag])}" if flag in chosen else ""
             lines.append(f"complete -c jitlite -n '__fish_seen_subcommand_from {name}' {style}{values}")

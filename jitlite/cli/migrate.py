@@ -34,8 +34,10 @@ def migrate(options: argparse.Namespace) -> int:
     rewrite, found = _rewriter_and_files(options.paths)
     is_written = not options.diff and not options.check
     results = []
+    named = set(map(Path, options.paths))
     for path in progress(found, "files"):
-        done = files.migrate_file(path, rewrite, jitlite.__all__, options.to == "compile")
+        marks = options.to == "compile"
+        done = files.migrate_file(path, rewrite, jitlite.__all__, marks, is_named=path in named)
         if done.changed and is_written:
             done = _written(done)
         results.append(done)

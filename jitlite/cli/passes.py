@@ -5,12 +5,11 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Sequence
 from typing import Any
 
 from jitlite.base.source import CompileError, did_you_mean
 from jitlite.cli.commands import UsageError, argument, command
-from jitlite.cli.programs import ALLOW, HELP, LOAD, OF_MODULES, WHAT, is_graph_text, load_named, program_of
+from jitlite.cli.programs import ALLOW, EXAMPLES, HELP, LOAD, OF_MODULES, WHAT, is_graph_text, load_named, program_of
 from jitlite.cli.targets import arguments_of, graph_of, value_of
 from jitlite.cli.terminal import diff, heading, table
 from jitlite.debug.bisect import bisect
@@ -34,11 +33,11 @@ from jitlite.passes import registry
     ),
     argument("--print-changed", action="store_true", help="print what each pass changed"),
     argument("--time", action="store_true", help="print how long each pass took, and how many nodes it left"),
+    paged=True,
 )
 def opt(options: argparse.Namespace) -> int:
     load_named(options)
-    names = [name for name in map(str.strip, options.passes.split(",")) if name]
-    _check_names(names)
+    names = _pass_names(options.passes)
     graph = program_of(options).function.graph.copy()
     steps = [_opt_step(graph, name, options.print_changed and not options.json) for name in names]
     if options.json:
@@ -50,12 +49,21 @@ def opt(options: argparse.Namespace) -> int:
     return 0
 
 
-def _check_names(names: Sequence[str]) -> None:
+def _pass_names(text: str) -> list[str]:
+    """The names of passes that a text joins by commas.
+
+    Raises:
+        UsageError: there is none, or no such pass.
+    """
+    names = [name for name in map(str.strip, text.split(",")) if name]
+    if not names:
+        raise UsageError("-p names no pass; jitlite passes lists them")
     known = registry.names()
     for name in names:
         if name not in known:
             hint = did_you_mean(name, known) or f"there are: {', '.join(known)}"
             raise UsageError(f"no such pass: '{name}'; {hint}")
+    return names
 
 
 def _row(step: dict[str, Any]) -> tuple[str, ...]:
@@ -86,12 +94,17 @@ def _nodes_text(step: dict[str, object]) -> str:
     *OF_MODULES,
     ALLOW,
     LOAD,
-    argument("--input", nargs="*", default=[], metavar="ARG", help="the arguments of the call, as for run"),
+    EXAMPLES,
+    argument("--input", nargs="*", default=[], metavar="ARG", help="the same as ARG"),
     argument("-p", "--passes", metavar="NAMES", help="the passes to suspect (default: those that always run)"),
     argument("--seconds", type=float, default=30.0, help="how long to look for a small graph (default: 30)"),
+    paged=True,
 )
 def bisect_(options: argparse.Namespace) -> int:
     load_named(options)
+    options.input = [*options.args, *options.input]
+    if options.passes is not None:
+        _pass_names(options.passes)
     target: Any
     keywords: dict[str, object] = {}
     if is_graph_text(options.target):

@@ -9,6 +9,7 @@ from pathlib import Path
 from jitlite.base.source import CompileError
 from jitlite.cli.commands import ProgramError, UsageError, argument, command
 from jitlite.cli.debug import CALLED, call_of
+from jitlite.cli.inputs import check_can_be_written
 from jitlite.executor.line_profile import LineProfile
 
 
@@ -17,9 +18,12 @@ from jitlite.executor.line_profile import LineProfile
     "measure a call line by line: count, time, operators, memory; and what compiling it costs",
     *CALLED,
     argument("--trace", metavar="OUT.json", help="write what ran when, for chrome://tracing or Perfetto"),
+    paged=True,
 )
 def profile(options: argparse.Namespace) -> int:
     """Call the function once, and print the table."""
+    if options.trace:
+        check_can_be_written(Path(options.trace))
     function, args, keywords = call_of(options)
     try:
         found = function.profile(*args, **keywords)
@@ -37,7 +41,7 @@ def _write_trace(found: LineProfile, name: str) -> None:
     try:
         found.save_trace(Path(name))
     except OSError as error:
-        raise UsageError(f"cannot write {name}: {error}") from None
+        raise UsageError(f"cannot write {name}: {error.strerror}") from None
 
 
 def _data(target: str, found: LineProfile) -> dict[str, object]:

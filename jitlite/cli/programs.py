@@ -12,6 +12,7 @@ GRAPH.txt, -            the text of a graph in a file, or on standard input
 from __future__ import annotations
 
 import argparse
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,17 +25,21 @@ import jitlite
 from jitlite.base.source import did_you_mean
 from jitlite.cli.archives import is_archive, open_archive
 from jitlite.cli.commands import ProgramError, UsageError, argument
-from jitlite.cli.targets import graph_of, load_module, load_object, value_of
+from jitlite.cli.targets import graph_of, load_module, load_object, named_value
 from jitlite.objects.function import ScriptFunction, function_of_graph
 from jitlite.objects.module import ScriptModule
+
+EXAMPLES = argument("args", nargs="*", metavar="ARG", help="an argument of a call, as for run")
+"""What every command takes that can call a program. An option that gives arguments, too, is an older spelling."""
 
 WHAT = "FILE:FN|FILE:MODULE|MODEL.pt|GRAPH.txt"
 HELP = "a function, method, module or class in a Python file (or MODULE:NAME), an archive, a file with graph text, or -"
 
 OF_MODULES = (
-    argument("--init", action="append", default=[], metavar="ARG", help="of a class: an argument to make an object"),
+    argument("--init", action="append", default=[], metavar="ARG",
+             help="of a class: an argument to make an object, or NAME=ARG; once for each"),
     argument("--method", metavar="NAME", help="of a module: which method (default: forward)"),
-)
+)  # fmt: skip
 """Parameters of every command that takes a program."""
 ALLOW = argument("--allow", action="append", default=[], metavar="NAME", help="of an archive: an operator to allow")
 
@@ -89,7 +94,7 @@ def program_of(options: argparse.Namespace, *, run_code: bool = True) -> ChosenP
         return _of_module(load_archive(target, options.allow, place, run_code=run_code), None, options, None)
     owner, found = load_object(target)
     if isinstance(owner, type) and issubclass(owner, torch.nn.Module) and callable(found):
-        made = _made(owner, list(map(value_of, options.init)))
+        made = _made(owner, options.init)
         return _of_module(_scripted(made), made, options, target.rpartition(".")[2])
     return _of_object(found, options)
 
@@ -118,7 +123,7 @@ def _scripted(module: torch.nn.Module) -> ScriptModule:
 
 def _of_object(found: object, options: argparse.Namespace) -> ChosenProgram:
     if isinstance(found, type) and issubclass(found, torch.nn.Module):
-        found = _made(found, list(map(value_of, options.init)))
+        found = _made(found, options.init)
     elif options.init:
         raise UsageError(f"--init is for classes of modules, and '{options.target}' is none")
     if isinstance(found, MethodType) and isinstance(found.__self__, torch.nn.Module):
@@ -135,11 +140,33 @@ def _of_object(found: object, options: argparse.Namespace) -> ChosenProgram:
     return ChosenProgram(function, found, function)
 
 
-def _made(cls: type[torch.nn.Module], args: list[object]) -> torch.nn.Module:
+def _made(cls: type[torch.nn.Module], words: list[str]) -> torch.nn.Module:
+    """An object of a class, made with the arguments that words stand for.
+
+    Raises:
+        UsageError: they are not those that the class takes.
+        ProgramError: it raises.
+    """
+    pairs = [named_value(word) for word in words]
+    args, keywords = [v for name, v in pairs if name is None], {name: v for name, v in pairs if name is not None}
     try:
-        return cls(*args)
+        signature = inspect.signature(cls)
+        signature.bind(*args, **keywords)
+    except TypeError as error:
+        raise UsageError(
+            f"{cls.__name__}{_shown(signature)}: {error}; give --init ARG, or --init NAME=ARG, for each argument"
+        ) from None
+    except ValueError:  # there is no signature to ask
+        pass
+    try:
+        return cls(*args, **keywords)
     except Exception as error:
         raise ProgramError from error
+
+
+def _shown(signature: inspect.Signature) -> str:
+    """What a class takes, in one line without what making it gives."""
+    return str(signature.replace(return_annotation=inspect.Signature.empty))
 
 
 def _of_module(
@@ -149,13 +176,33 @@ def _of_module(
     name = method or options.method or "forward"
     found = getattr(module, name, None)
     if not isinstance(found, ScriptFunction):
-        names = method_names(module)
-        hint = did_you_mean(name, names) or f"there are: {', '.join(names) or 'none'}"
-        if eager is not None and callable(getattr(eager, name, None)):
-            hint = "forward does not call it; mark it with @jitlite.export"
-        raise UsageError(f"the module has no compiled method '{name}'; {hint}")
+        what = f"the module in {options.target}" if eager is None else type(eager).__name__
+        raise UsageError(
+            f"{what} has no compiled method '{name}'; {_other_methods(module, eager, name, options.target)}"
+        )
     original = None if eager is None or isinstance(eager, ScriptModule) else getattr(eager, name)
     return ChosenProgram(found, original, module)
+
+
+def _other_methods(module: ScriptModule, eager: torch.nn.Module | None, name: str, target: str) -> str:
+    """A way out for somebody who names a method that was not compiled."""
+    is_inherited = hasattr(torch.nn.Module, name)
+    if not is_inherited and eager is not None and callable(getattr(eager, name, None)):
+        return "forward does not call it; mark it with @jitlite.export"
+    names = method_names(module)
+    if not names and eager is not None:
+        return _parts_of(eager, target)
+    return did_you_mean(name, names) or f"there are: {', '.join(names) or 'none'}"
+
+
+def _parts_of(module: torch.nn.Module, target: str) -> str:
+    """What to look at instead of a module without methods, such as a list of modules."""
+    parts = [f"{target}.{name}" for name, _ in module.named_children()]
+    shown = [*parts[:_MOST_PARTS], "..."] if len(parts) > _MOST_PARTS else parts
+    return f"it is made of: {', '.join(shown)}" if parts else "it has no methods"
+
+
+_MOST_PARTS = 4
 
 
 def load_archive(target: str, allow: list[str], map_location: str | None, *, run_code: bool = True) -> Any:

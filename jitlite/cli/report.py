@@ -9,8 +9,8 @@ from typing import Any
 
 from jitlite.base.source import CompileError
 from jitlite.cli.commands import ProgramError, UsageError, argument, command
-from jitlite.cli.inputs import read_arguments
-from jitlite.cli.programs import ALLOW, OF_MODULES, WHAT, names_archive, program_of
+from jitlite.cli.inputs import check_can_be_written, read_arguments
+from jitlite.cli.programs import ALLOW, EXAMPLES, OF_MODULES, WHAT, names_archive, program_of
 from jitlite.cli.targets import arguments_of
 from jitlite.cli.terminal import working
 from jitlite.objects.function import ScriptFunction
@@ -21,9 +21,10 @@ from jitlite.objects.function import ScriptFunction
     "write a page that shows every stage of a function, offline, for a browser",
     argument("target", metavar=WHAT,
              help="a function, a module or its class in a Python file, an archive, or a file with graph text; without "
-                  "--example, nothing of an archive is run"),
+                  "arguments, nothing of an archive is run"),
+    EXAMPLES,
     argument("--example", action="append", default=[], metavar="ARG",
-             help="an argument of a call, as for run, once for each; the function is called with them once"),
+             help="the same as ARG, once for each; the function is called with them once"),
     *OF_MODULES,
     ALLOW,
     argument("-o", "--output", metavar="FILE", default="report.html", help="the page (default: report.html)"),
@@ -31,8 +32,8 @@ from jitlite.objects.function import ScriptFunction
 def report(options: argparse.Namespace) -> int:
     """Write the page."""
     output = Path(options.output)
-    if output.is_dir() or not output.parent.is_dir():
-        raise UsageError(f"cannot write {output}: {'it is' if output.is_dir() else 'there is no such'} folder")
+    options.example = [*options.args, *options.example]
+    check_can_be_written(output)
     function = program_of(options, run_code=bool(options.example)).function
     with working(f"writing {output}"):
         page = _report_of(function, options)
@@ -51,7 +52,7 @@ def _report_of(function: ScriptFunction, options: argparse.Namespace) -> Any:
         try:
             function._bind(args, keywords)
         except RuntimeError as error:
-            raise UsageError(f"--example is needed for each argument: {str(error).splitlines()[0]}") from None
+            raise UsageError(f"an ARG is needed for each argument: {str(error).splitlines()[0]}") from None
     try:
         return function.report(*args, **keywords)
     except CompileError:

@@ -7,7 +7,7 @@ import argparse
 from jitlite.cli.archives import VIEWS, show_archive
 from jitlite.cli.commands import UsageError, argument, command
 from jitlite.cli.functions import ALL_STAGES, KERNEL_STAGES, SHORT_STAGES, STAGES, show_function
-from jitlite.cli.programs import ALLOW, HELP, OF_MODULES, WHAT, names_archive
+from jitlite.cli.programs import ALLOW, EXAMPLES, HELP, OF_MODULES, WHAT, names_archive
 
 _HELP = {
     "code": "the source in the archive",
@@ -17,16 +17,20 @@ _HELP = {
     "weights": "its tensors",
 }
 
+_OPTIONS = {"example": "ARG", **{name: f"--{name}" for name in ("stage", "diff", "dot", "full", "method")}}
+"""How the command line spells what functions have."""
+
 
 @command(
     "show",
     "print a function at the stages of its compilation, or what is in an archive, of which nothing is run",
     argument("target", metavar=WHAT, help=HELP),
+    EXAMPLES,
     argument("--stage", choices=(*STAGES, *SHORT_STAGES, *KERNEL_STAGES, ALL_STAGES), metavar="STAGE",
              help=f"which stage of a function (default: graph): {', '.join((*STAGES, *KERNEL_STAGES))}; or all"),
     argument("--full", action="store_true", help="with --stage all: also stages that changed nothing"),
     argument("--example", action="append", default=[], metavar="ARG",
-             help="with --stage kernels, llvm, asm: an argument of the call, as for run; once for each"),
+             help="the same as ARG, once for each; with --stage kernels, llvm, asm"),
     argument("--diff", action="store_true", help="show what each stage changed in the one before"),
     argument("--dot", action="store_true", help="print the graph in Graphviz's language"),
     *(argument(f"--{name}", action="store_true", help=f"of an archive: {_HELP[name]}") for name in VIEWS),
@@ -37,10 +41,11 @@ _HELP = {
 )  # fmt: skip
 def show(options: argparse.Namespace) -> int:
     """Print a function at one stage or all, or what is in an archive."""
+    options.example = [*options.args, *options.example]
     of_archives = [name for name in (*VIEWS, "stats") if getattr(options, name)]
     of_functions = [name for name in ("stage", "example", "diff", "dot", "full", "method") if getattr(options, name)]
     if of_archives and of_functions:
-        raise UsageError(f"--{of_functions[0]} is for functions, and --{of_archives[0]} for archives")
+        raise UsageError(f"{_OPTIONS[of_functions[0]]} is for functions, and --{of_archives[0]} for archives")
     if names_archive(options.target) and not of_functions:
         return show_archive(options)
     if of_archives:

@@ -28,9 +28,31 @@ _KEYWORD = re.compile(r"([A-Za-z_]\w*)=(?!=)(.*)", re.S)
 
 
 def _what_it_has(found: object, wanted: str) -> str:
-    names = dir(found) if isinstance(found, torch.nn.Module) else vars(found)
-    public = [n for n in names if callable(getattr(found, n, None)) and not n.startswith("_")]
+    public = programs_in(found)
     return did_you_mean(wanted, public) or f"it has: {', '.join(public[:8])}" if public else "it has no functions"
+
+
+def programs_in(found: object) -> list[str]:
+    """Names of what a command can be about: functions, modules and classes, without those from elsewhere."""
+    if isinstance(found, ModuleType):
+        home = found.__name__
+        return [name for name, value in vars(found).items() if not name.startswith("_") and _is_of(value, home)]
+    children = [name for name, _ in found.named_children()] if isinstance(found, torch.nn.Module) else []
+    return [*children, *_own_methods(found if isinstance(found, type) else type(found))]
+
+
+def _own_methods(cls: type) -> list[str]:
+    """The methods of a class and of those it inherits from, but for what every module has."""
+    classes = [base for base in cls.__mro__ if base not in torch.nn.Module.__mro__]
+    names = dict.fromkeys(name for base in classes for name in vars(base))
+    return [name for name in names if not name.startswith("_") and callable(getattr(cls, name))]
+
+
+def _is_of(value: object, home: str) -> bool:
+    """Is it a program that this module of Python has defined?"""
+    if isinstance(value, torch.nn.Module | jitlite.ScriptFunction):
+        return True
+    return callable(value) and getattr(value, "__module__", None) == home
 
 
 def load_object(target: str) -> tuple[object, object]:
@@ -42,7 +64,7 @@ def load_object(target: str) -> tuple[object, object]:
     """
     place, colon, name = target.rpartition(":")
     if not colon or not name:
-        raise UsageError(f"expected FILE:FN, got '{target}' (for example model.py:forward)")
+        raise UsageError(_without_name(target))
     found: Any = load_module(place)
     owner = found
     for part in name.split("."):
@@ -52,6 +74,21 @@ def load_object(target: str) -> tuple[object, object]:
     return owner, found
 
 
+def _without_name(target: str) -> str:
+    """What to say of a file without a name behind it, and of a word that is neither."""
+    if Path(target).is_dir():
+        return f"{target} is a folder; name a file in it"
+    if not target.endswith(_SOURCE):
+        return f"expected FILE:FN, got '{target}' (for example model.py:forward)"
+    found = programs_in(load_module(target))
+    if not found:
+        return f"{target} has no functions and no modules of its own"
+    return f"which function or module of {target}? It has: {', '.join(f'{target}:{name}' for name in found)}"
+
+
+_SOURCE = ".py"
+
+
 def load_module(place: str) -> ModuleType:
     """The module that `FILE.py` or `MODULE` names.
 
@@ -59,7 +96,7 @@ def load_module(place: str) -> ModuleType:
         UsageError: there is none.
         ProgramError: it raises while it is imported.
     """
-    return _import_file(Path(place)) if place.endswith(".py") else _import_module(place)
+    return _import_file(Path(place)) if place.endswith(_SOURCE) else _import_module(place)
 
 
 def _import_file(path: Path) -> ModuleType:
@@ -132,6 +169,12 @@ def value_of(text: str) -> Any:
         raise UsageError(str(error)) from None
 
 
+def named_value(text: str) -> tuple[str | None, Any]:
+    """The value of `NAME=ARG` with its name, and of any other text without one."""
+    match = _KEYWORD.fullmatch(text)
+    return (None, value_of(text)) if match is None else (match[1], value_of(match[2]))
+
+
 # -- graphs
 
 
@@ -142,8 +185,6 @@ def graph_of(target: str) -> Graph:
     path = Path(target)
     if not path.is_file():
         raise UsageError(f"no such file: {target}")
-    if path.suffix == ".py":
-        raise UsageError(f"which function of {target}? Expected FILE:FN, or a file with graph text")
     return _read_graph(lambda: path.read_text(encoding="utf-8"), target)
 
 

@@ -47,23 +47,36 @@ def debug_with(
 
 def debug_from(
     first: Sequence[str], function: Callable[..., _Result], args: Sequence[object], kwargs: dict[str, object]
-) -> _Result | None:
-    """The same with commands that are done before others are asked for."""
+) -> tuple[bool, _Result | None]:
+    """The same with commands that are done before others are asked for.
+
+    Returns:
+        Was the call finished, and what the function gives; it is not where the user leaves the debugger.
+    """
     debugger = Debugger()
     debugger.prompt.cmdqueue.extend(first)
-    return _debug(debugger, function, args, kwargs)
+    try:
+        return True, _run(debugger, function, args, kwargs)
+    except DebuggerQuit:
+        return False, None
 
 
 def _debug(
     debugger: Debugger, function: Callable[..., _Result], args: Sequence[object], kwargs: dict[str, object]
 ) -> _Result | None:
+    try:
+        return _run(debugger, function, args, kwargs)
+    except DebuggerQuit:
+        return None
+
+
+def _run(
+    debugger: Debugger, function: Callable[..., _Result], args: Sequence[object], kwargs: dict[str, object]
+) -> _Result:
     is_compiled = isinstance(function, ScriptFunction | RecursiveScriptModule)
     compiled: Callable[..., _Result] = function if is_compiled else script(function)
     with options.override(executor="debug"), watched_by(debugger):
-        try:
-            return compiled(*args, **kwargs)
-        except DebuggerQuit:
-            return None
+        return compiled(*args, **kwargs)
 
 
 def post_mortem(error: BaseException | None = None, commands: Iterable[str] | None = None) -> None:

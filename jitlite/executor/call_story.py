@@ -9,9 +9,9 @@ from jitlite.executor.executor import Executor
 
 _MOST_REASONS = 4
 _COUNTED = {
-    "misses": "had to wait for a plan to be made",
+    "misses": "waited until a plan was made",
     "fallbacks": "ran the general plan for want of a specialized one",
-    "profiled": "told of what types arguments are",
+    "profiled": "recorded the types of arguments",
     "evictions": "made room: plans for other arguments were forgotten",
     "native_runs": "times machine code ran loops",
     "native_misses": "times it could not, so that Python did",
@@ -24,7 +24,7 @@ def story(executor: Executor) -> Iterator[str]:
     counters = executor.state().counters
     is_counted = options.current().executor == "profiling"
     if is_counted and not executor.is_settled and not executor.counted_calls and not any(counters.values()):
-        yield "none: what is said above is what a call would do; with arguments, explain makes one"
+        yield "none: the sentences above say what a call would do; with arguments, explain makes one"
         return
     yield from _general(executor)
     for step in executor.chain():
@@ -52,7 +52,7 @@ def _general(executor: Executor) -> Iterator[str]:
             "take"
         )
     else:
-        yield f"{_calls(counted)} went to the general plan, which is right for all arguments; {runs} it"
+        yield f"{_calls(counted)} ran the general plan, which is right for all arguments; {runs} it"
 
 
 def _specialized(step: Executor) -> Iterator[str]:
@@ -72,7 +72,7 @@ def run_and_tell(executor: Executor, bound: Sequence[object]) -> list[str]:
     """Run a call, and say what ran it and how it ended."""
     chosen = executor.chosen(bound)
     before = chosen.state().counters
-    ended = "it gave a result"
+    ended = "it returned"
     try:
         executor.run(bound)
     except Exception as error:

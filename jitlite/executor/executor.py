@@ -470,7 +470,7 @@ class Executor(Exchanged):
         if self._given_up and self._rest is not None:
             return f"{self._decision}; {self._rest.decision}"
         if self._decision == _NOT_CALLED and self._calls.value:
-            return "general plan: it was not called often enough to be specialized"
+            return "general plan: the function was not yet called often enough to be specialized"
         return self._decision
 
     def last_graph(self, mode: str) -> Graph:

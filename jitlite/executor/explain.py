@@ -165,7 +165,8 @@ def _done(records: Sequence[PassRecord]) -> Iterator[str]:
     if records:
         first, last = records[0].nodes_before, records[-1].nodes_after
         milliseconds = 1e3 * sum(r.seconds for r in records)
-        yield f"{first} nodes became {last}, in {milliseconds:.1f} ms and {len(records)} passes"
+        counted = f"{first} nodes, as before" if first == last else f"{last} nodes instead of {first}"
+        yield f"{len(records)} passes took {milliseconds:.1f} ms and left {counted}"
 
 
 def _done_by(name: str, gone: Counter[str], new: Counter[str]) -> Iterator[str]:
@@ -276,17 +277,17 @@ def _specialized(executor: Executor, graph: Graph, bound: Sequence[object] | Non
     if executor.specialized is not None or mode != "profiling":
         return
     if not may_gain(graph):
-        yield "no: it asks nothing that the types of its arguments answer (rank, dtype, device, None or not)"
+        yield "it would gain nothing: no step depends on rank, dtype or device of an argument, or on which are None"
         return
     if bound is None:
         return
     made = specialize(graph, _argument_types(graph, bound), with_sizes=False)
     if made is None:
-        yield "no: knowing the types of these arguments would save less than checking them costs"
+        yield "it would gain nothing: knowing the types of these arguments saves less than checking them costs"
         return
     wanted = [f"{v.name} : {t}" for v, t in zip(graph.inputs, made.types, strict=True) if t is not v.type]
-    price = f"{made.saved} steps fewer, for {made.guard} to check"
-    yield f"for {', '.join(wanted)} a call would take {price}; that is done once it is called often"
+    price = f"{made.saved} steps fewer, and check {made.guard} properties of arguments first"
+    yield f"for {', '.join(wanted)} a call would run {price}; that is done once it is called often"
 
 
 # -- machine code
@@ -295,7 +296,7 @@ def _specialized(executor: Executor, graph: Graph, bound: Sequence[object] | Non
 def _native(executor: Executor) -> Iterator[str]:
     """What became of the loops that can be machine code, and why others cannot."""
     if options.current().native == "off":
-        yield "no: the switch `native` is off"
+        yield "none: the switch `native` is off"
         return
     for state in executor.region_states:
         count = f", it ran so {state.runs} times" if state.runs else ""

@@ -121,7 +121,9 @@ class KernelState(Implementation):
     def __init__(
         self, region: NativeRegion, name: str, gives_tuple: bool, mode: str, recordings: Recordings | None = None
     ) -> None:
-        super().__init__(self._make_and_run if mode == "now" else None, "not hot yet")
+        super().__init__(
+            self._make_and_run if mode == "now" else None, "not compiled yet, for it has run only a little"
+        )
         self.recordings = recordings
         self.is_tried = mode != "now"
         self.fact_of: Callable[[object], Fact] = fact_of

@@ -77,8 +77,15 @@ def _within(folder: Path) -> Iterator[Path]:
         yield from (file for file in found if file.is_file())  # not a pipe, nor a link that leads nowhere
 
 
-def migrate_file(path: Path, rewrite: Rewrite, available: Collection[str], marks: bool = False) -> Migration:
-    """Say what a file should become; nothing is written."""
+def migrate_file(
+    path: Path, rewrite: Rewrite, available: Collection[str], marks: bool = False, *, is_named: bool = False
+) -> Migration:
+    """Say what a file should become; nothing is written.
+
+    Args:
+        is_named: did the user name it? Then it has to be Python; of the files of a folder, only those that may use
+            torch.jit have to.
+    """
     try:
         source = path.read_bytes()
     except OSError as error:
@@ -87,13 +94,19 @@ def migrate_file(path: Path, rewrite: Rewrite, available: Collection[str], marks
         uses = b"torch.jit" in source or b"import jit" in source
         left = MigrationFinding(1, 1, MigrationKind.LEFT, "torch.jit", "it is a notebook; save its code as a .py file")
         return Migration(str(path), source, source, (left,) if uses else ())
+    if is_named and b"jit" not in source:
+        return Migration(str(path), source, source, error=_syntax_error(source))
+    return _migrate_source(source, str(path), rewrite, available, marks)
+
+
+def _migrate_source(source: bytes, path: str, rewrite: Rewrite, available: Collection[str], marks: bool) -> Migration:
     try:
         if b"jit" in source and _is_too_deep(source):
             raise RecursionError
         with _room():
-            return rewrite(source, str(path), available, marks)
+            return rewrite(source, path, available, marks)
     except RecursionError:
-        return Migration(str(path), source, source, error="it is nested too deeply")
+        return Migration(path, source, source, error="it is nested too deeply")
 
 
 @contextmanager
@@ -123,6 +136,21 @@ def _is_too_deep(source: bytes) -> bool:
         except ValueError:  # a null byte
             return False
     return False
+
+
+def _syntax_error(source: bytes) -> str:
+    """Why it is no Python, in one line; empty where it is."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            ast.parse(source)
+        except SyntaxError as error:
+            return f"it is not Python {sys.version_info[0]}.{sys.version_info[1]}: {error.msg} (line {error.lineno})"
+        except (MemoryError, RecursionError):
+            return "it is nested too deeply"
+        except ValueError as error:  # a null byte
+            return f"it is not Python: {error}"
+    return ""
 
 
 def write(migration: Migration) -> None:

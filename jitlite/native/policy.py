@@ -46,7 +46,7 @@ class RegionState(Implementation):
     is_adaptive = True
 
     def __init__(self, region: NativeRegion, name: str, mode: str) -> None:
-        super().__init__(self._compile if mode == "now" else None, "not hot yet")
+        super().__init__(self._compile if mode == "now" else None, "not compiled yet, for it has run only a little")
         self.region = region
         self.name = name
         self._machine: MachineCode | None = None

@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -46,9 +47,24 @@ class Net(nn.Module):
         return x
 
 
+class Sized(nn.Module):
+    def __init__(self, size: int):
+        super().__init__()
+        self.size = size
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x * self.size
+
+
 net = Net()
+parts = nn.ModuleList([nn.ReLU(), nn.ReLU()])
 number = 3
+
+
+def negated(x: float) -> float:
+    return -x
 """
+ROOT = Path(jitlite.__file__).parents[1]
 GRAPH = "graph(%x : Tensor):\n  %y : Tensor = aten::relu(%x)\n  return (%y)\n"
 PROGRAMS = {
     "function": (["{py}:plain"], "aten::relu"),
@@ -60,12 +76,13 @@ PROGRAMS = {
     "class": (["{py}:Net", "--init", "5"], "layer1"),
     "method of a class": (["{py}:Net.encode"], "aten::add"),
     "archive": (["{pt}"], "layer1"),
+    "method behind an archive": (["{pt}:encode"], "aten::add"),
     "method of an archive": (["{pt}", "--method", "encode"], "aten::add"),
     "graph": (["{txt}"], "aten::relu"),
 }
 LOOKS = {
     "show": ["--stage", "graph"], "dis": [], "opt": ["-p", "dce"], "explain": ["ones(2, 2)"], "run": ["ones(2, 2)"],
-    "bisect": ["--input", "ones(2, 2)"], "report": ["-o", "{folder}/report.html"],
+    "bisect": ["ones(2, 2)"], "report": ["ones(2, 2)", "-o", "{folder}/report.html"],
     "profile": ["ones(2, 2)"], "debug": ["ones(2, 2)", "-c", "continue"],
     "convert": ["--to", "python", "-o", "{folder}/converted.py", "--force"],
 }  # fmt: skip
@@ -101,6 +118,7 @@ def command(capsys, files):
 def test_every_command_that_takes_a_program_is_tried():
     taking = {name for name, c in COMMANDS.items() if any(WHAT in str(p.settings.get("metavar")) for p in c.parameters)}
     assert taking == set(LOOKS)
+    assert {name for name in taking if COMMANDS[name].takes("args")} == taking - {"dis", "opt"}
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
@@ -108,7 +126,7 @@ def test_every_command_that_takes_a_program_is_tried():
 def test_a_command_takes_a_program(command, name, program):
     words, said = PROGRAMS[program]
     options = LOOKS[name]
-    if "--init" in words and name in ("explain", "run", "bisect", "profile", "debug"):
+    if "--init" in words and COMMANDS[name].takes("args"):
         options = [option.replace("ones(2, 2)", "ones(2, 5)") for option in options]
     if name == "convert" and program == "graph":
         pytest.skip("a graph has no name of its own to be written under")
@@ -121,15 +139,95 @@ def test_a_command_takes_a_program(command, name, program):
 
 @pytest.mark.parametrize(("words", "said"), [
     (["{py}:net.unused"], "mark it with @jitlite.export"),
+    (["{py}:net.cuda"], "Net has no compiled method 'cuda'; there are: encode, forward"),
+    (["{py}:net.nothing_like_it"], "it has: layer1, encode, forward, unused"),
+    (["{py}:parts"], "ModuleList has no compiled method 'forward'; it is made of: {py}:parts.0, {py}:parts.1"),
+    (["{py}"], "It has: {py}:plain, {py}:Net, {py}:Sized, {py}:net, {py}:parts, {py}:negated"),
+    (["{py}:nothing_like_it"], "it has: plain, Net, Sized, net, parts, negated"),
+    (["{folder}"], "is a folder; name a file in it"),
+    (["{pt}:encod"], "did you mean 'encode'?"),
+    (["{pt}:encode", "--method", "forward"], "names the method 'encode', and --method 'forward'"),
+    (["{py}:Sized"], "Sized(size: int): missing a required argument: 'size'; give --init ARG"),
+    (["{py}:Sized", "--init", "1", "--init", "2"], "Sized(size: int): too many positional arguments"),
     (["{py}:net.laier1"], "did you mean 'layer1'?"),
     (["{py}:net", "--method", "encod"], "did you mean 'encode'?"),
     (["{py}:plain", "--method", "encode"], "--method is for modules"),
     (["{py}:net", "--init", "1"], "--init is for classes"),
     (["{py}:number"], "is no function and no module"),
 ])  # fmt: skip
-def test_what_is_no_program_is_refused_with_a_hint(command, words, said):
+def test_what_is_no_program_is_refused_with_a_hint(command, files, words, said):
     status, _, err = command("dis", *words)
-    assert status == 2 and said in err
+    assert status == 2 and said.format(**files) in err
+
+
+@pytest.mark.parametrize("name", sorted(COMMANDS))
+def test_an_option_that_a_command_has_not_is_refused_with_what_was_perhaps_meant(command, name):
+    needed = {"opt": ["-p", "dce"], "convert": ["--to", "python"], "completion": ["bash"], "migrate": ["x.py"]}
+    words = ["{py}:plain"] if name in LOOKS else []
+    status, _, err = command(name, *words, *needed.get(name, []), "--jsn")
+    assert status == 2 and f"{name} has no option --jsn; did you mean '--json'?" in err
+    status, _, err = command(name, *words, *needed.get(name, []), "-Z")
+    assert status == 2 and f"{name} has no option -Z; " in err
+
+
+def test_negative_numbers_are_arguments_and_no_options(command):
+    for word in ("-1", "-inf", "-0.5"):
+        status, out, err = command("run", "{py}:negated", word)
+        assert status == 0 and float(out) == -float(word), err
+
+
+@pytest.mark.parametrize("contents", [b"", b"hello there", b"PK\x03\x04 and no more", b"\x80\x02}."])
+@pytest.mark.parametrize("name", LOOKS)
+def test_a_file_that_is_no_archive_is_named(command, files, name, contents):
+    path = files["folder"] / "broken.pt"
+    path.write_bytes(contents)
+    status, _, err = command(name, str(path), *LOOKS[name])
+    assert status == 1 and err.startswith(f"{path}: ")
+
+
+@pytest.mark.parametrize("file", ["{folder}", "{folder}/nowhere/file"])
+@pytest.mark.parametrize("words", [
+    ["report", "{py}:plain", "-o"],
+    ["convert", "{py}:plain", "--to", "python", "-o"],
+    ["profile", "{py}:plain", "ones(2)", "--trace"],
+    ["run", "{pt}", "ones(2, 2)", "--output"],
+], ids=lambda words: words[0])  # fmt: skip
+def test_a_file_that_cannot_be_written_is_refused_before_anything_runs(command, files, words, file):
+    suffix = {"convert": ".py", "run": ".pt"}.get(words[0], "") if "nowhere" in file else ""
+    status, out, err = command(*words, file + suffix)
+    said = "it is a folder; name a file" if file == "{folder}" else "there is no folder "
+    assert status == 2 and not out
+    assert f"cannot write {file.format(**files)}{suffix}: {said}" in err
+
+
+@pytest.mark.parametrize("name", ["opt", "bisect"])
+@pytest.mark.parametrize("names", ["", " , "])
+def test_passes_have_to_be_named(command, name, names):
+    status, _, err = command(name, "{py}:plain", "-p", names)
+    assert status == 2 and "-p names no pass; jitlite passes lists them" in err
+
+
+def test_arguments_of_classes_have_names(command):
+    status, out, err = command("run", "{py}:Sized", "--init", "size=4", "ones(1)")
+    assert status == 0 and out == "tensor([4.])\n", err
+
+
+def test_codes_that_begin_so_are_listed(command):
+    status, out, _ = command("explain", "j01")
+    kinds = [kind for kind in all_kinds() if kind.code.startswith("J01")]
+    assert status == 0 and out == "".join(f"{kind.code}  {kind.title}\n" for kind in kinds)
+    assert list(json.loads(command("explain", "J01", "--json")[1])) == [kind.code for kind in kinds]
+    status, _, err = command("explain", "J87")
+    assert status == 2 and "no error has the code J87" in err
+
+
+def test_who_leaves_the_debugger_is_told_that_the_call_was_not_finished(command):
+    status, out, _ = command("debug", "{py}:plain", "ones(2)", "-c", "quit")
+    assert status == 0 and out.endswith("left the debugger; the call was not finished\n") and "None" not in out
+
+
+def test_paths_of_the_demo_are_those_within_jitlite(command):
+    assert "# jitlite/cli/sample.py:" in command("demo")[1] and str(ROOT) not in command("demo")[1]
 
 
 def test_headings_are_the_names_of_stages(command):
@@ -143,8 +241,10 @@ def test_headings_are_the_names_of_stages(command):
 
 def test_paths_are_relative(command, files, monkeypatch):
     monkeypatch.chdir(files["folder"])
-    _, out, _ = command("show", "model.py:plain")
-    assert "# model.py:8:" in out and str(files["folder"]) not in out
+    for name in LOOKS.keys() - {"run", "debug", "convert", "report"}:
+        status, out, _ = command(name, "model.py:plain", *LOOKS[name])
+        assert status == 0 and str(files["folder"]) not in out
+        assert "# model.py:8:" in out or name not in ("show", "opt")
 
 
 def test_pages_of_errors(command):

@@ -55,7 +55,7 @@ def test_without_calls_it_says_so_and_how_to_make_one():
 def test_calls_are_counted_until_it_is_settled_which_plan_they_take(specialized):
     fresh = jitlite.script(total)
     fresh(torch.ones(2, 3))
-    assert "1 call went to the general plan" in calls(fresh)
+    assert "1 call ran the general plan" in calls(fresh)
     told = calls(specialized)
     assert "the first 2 calls were counted, until it was decided" in told
     assert "1 call found a specialized plan" in told and "turned away" not in told
@@ -88,7 +88,7 @@ def test_reasons_are_found_for_some_calls_only_for_that_takes_time(specialized):
 def test_with_arguments_the_call_is_made_and_told_of(specialized):
     ran, ended = specialized.explain(torch.ones(2, 3)).sections["This call"]
     assert ran == "the plan for such arguments ran as generated Python"
-    assert ended == "it gave a result"
+    assert ended == "it returned"
     (turned_away, _) = specialized.explain(torch.ones(3)).sections["This call"]
     assert "turned it away" in turned_away
     assert "2 calls found a specialized plan" in calls(specialized)

@@ -42,7 +42,7 @@ def told(function: Any, *arguments: object) -> list[str]:
 
 def test_compile_needs_no_heat_and_every_stage_prints() -> None:
     function, x = jitlite.script(gelu), torch.linspace(-3, 3, 64).reshape(4, 16)
-    assert len(function.kernels) == 0 and "not hot yet" in str(function.kernels)
+    assert len(function.kernels) == 0 and "not compiled yet" in str(function.kernels)
     (kernel,) = function.kernels.compile(x)
     assert kernel.facts == "(f32[*, *])" and kernel.place.startswith(__file__)
     assert "nest i0 <" in kernel.loops and "erf" in kernel.loops and kernel.loops in str(kernel)

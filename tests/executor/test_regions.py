@@ -499,7 +499,7 @@ def test_a_text_cannot_make_machine_code_of_what_is_none(tier: str, case: str) -
     graph = parse(text)
     verify(graph)
     (plan,) = implementations.implement(graph, plan_of(tier))
-    assert plan.implementation is None and plan.status != "not hot yet"
+    assert plan.implementation is None and plan.status != "not compiled yet, for it has run only a little"
     with options.override(tier=tier, native="off"):
         expected = (runner_for(parse(text.replace('"native"', '"none"')), "f")(*given()), given())
     with options.override(tier=tier, native="now"):

@@ -242,3 +242,16 @@ def test_progress_is_told_on_a_terminal_only(monkeypatch: pytest.MonkeyPatch) ->
         list(terminal.progress([1, 2, 3], "files", seen)) == [1, 2, 3] == list(terminal.progress([1, 2, 3], "f", piped))
     )
     assert "2 of 3 files" in seen.getvalue() and seen.getvalue().endswith("\r\033[K") and not piped.getvalue()
+
+
+@pytest.mark.parametrize("text", [b"def f(x:\n", b"x = \x00\n", b"print 'a'\n"], ids=["open", "null byte", "python 2"])
+def test_a_file_that_is_named_has_to_be_python_and_others_of_a_folder_only_if_they_may_use_torch_jit(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: bytes
+) -> None:
+    path = tmp_path / "broken.py"
+    path.write_bytes(text)
+    assert main(["migrate", str(path)]) == 1
+    assert "broken.py: it is not Python" in capsys.readouterr().out
+    assert main(["migrate", str(tmp_path)]) == 0
+    path.write_bytes(b"import torch.jit\n" + text)
+    assert main(["migrate", str(tmp_path)]) == 1
