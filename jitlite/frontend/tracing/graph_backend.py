@@ -177,6 +177,10 @@ class GraphBackend(TraceBackend):
         if not enabled or not self._outside:
             self._contexts.enter(torch.enable_grad if enabled else torch.no_grad, [])
 
+    def set_seed(self, seed: object) -> None:
+        self._begin()
+        self.graph.insert("aten::manual_seed", [self.recorder.argument(seed, T.INT)], [])
+
     def fallback(self, op: Any, args: Sequence[Any], results: Sequence[Any]) -> Sequence[Any]:
         self._begin()
         node = self.recorder.place(self.recorder.node(op.name(), args))
