@@ -114,8 +114,9 @@ def _recorded(seed_all: Callable[[int], torch.Generator]) -> Callable[[int], tor
 def _number(seed: int) -> int:
     """The seed in this run, which no condition is made of."""
     known = plain(seed)
-    hint = getattr(known.node, "hint", None) if isinstance(known, torch.SymInt) else known
-    return int(seed if hint is None else hint)
+    if isinstance(known, torch.SymInt):
+        known = getattr(known.node, "hint", None)
+    return known if isinstance(known, int) else int(seed)
 
 
 def _remembered(name: str, setter: Callable[..., object]) -> Callable[..., object]:
