@@ -21,6 +21,7 @@ from jitlite.base.on_demand import names_on_demand
 
 if TYPE_CHECKING:
     from jitlite.api.compare import compare
+    from jitlite.api.from_exported import from_exported
     from jitlite.api.jit_names import (
         RecursiveScriptClass,
         ScriptWarning,
@@ -116,6 +117,7 @@ if not asks_for_doctor():  # the doctor has to speak where the rest cannot be im
             "jitlite.api.jit_names":
                 "RecursiveScriptClass ScriptWarning _Await _fork _get_trace_graph _hide_source_ranges "
                 "_isinstance _script_if_tracing _set_fusion_strategy _wait fuser strict_fusion",
+            "jitlite.api.from_exported": "from_exported",
             "jitlite.api.opnames": "export_opnames",
             "jitlite.api.compare": "compare",
             "jitlite.api.optimize": "optimize",
@@ -147,9 +149,9 @@ __all__ = [
     "TopLevelTracedModule", "TracedModule", "TracerWarning", "TracingCheckError", "_Await", "_IgnoreContextManager",
     "_awaitable", "_awaitable_nowait", "_awaitable_wait", "_drop", "_fork", "_get_trace_graph", "_hide_source_ranges",
     "_isinstance", "_overload", "_overload_method", "_script_if_tracing", "_set_fusion_strategy", "_unique_state_dict",
-    "_unwrap_optional", "_wait", "annotate", "autocast", "bisect", "compare", "debug", "debug_with",
-    "drop_in",
-    "enable_onednn_fusion", "export", "export_opnames", "fork", "freeze", "fuser", "ignore", "interface", "ir",
+    "_unwrap_optional", "_wait", "annotate", "autocast", "bisect", "compare", "debug", "debug_with", "drop_in",
+    "enable_onednn_fusion", "export", "export_opnames", "fork", "freeze", "from_exported", "fuser", "ignore",
+    "interface", "ir",
     "is_scripting", "is_tracing", "isinstance", "last_executed_optimized_graph", "load", "onednn_fusion_enabled",
     "optimize", "optimize_for_inference", "optimized_execution", "overload", "overload_method", "passes",
     "post_mortem", "run_frozen_optimizations", "save", "script", "script_if_tracing", "script_method",

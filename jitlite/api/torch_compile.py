@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import functools
 import logging
+import math
 import time
 import weakref
 from collections import Counter
@@ -26,6 +27,8 @@ from typing import Any
 import torch
 import torch.fx
 
+from jitlite.api.watched_operators import LoweringError as LoweringError
+from jitlite.api.watched_operators import checked, print_operators
 from jitlite.base import options as switches
 from jitlite.base import torch_internals
 from jitlite.base.source import did_you_mean
@@ -64,6 +67,9 @@ class Options:
             computes again what is cheap, which saves memory.
         optimize: run passes over the graphs.
         report: called with a `Report` for each graph that was compiled.
+        print: print a line for each operator that runs: the user's line, the operator, what it gave.
+        check: run each lowering beside the operator that it stands for, on copies of the arguments, and raise a
+            `LoweringError` where they are further apart than this, relatively and absolutely.
     """
 
     decompositions: Mapping[Any, Callable[..., Any]] | str | None = None
@@ -71,6 +77,8 @@ class Options:
     partitioner: str = "default"
     optimize: bool = True
     report: Callable[[Report], None] | None = None
+    print: bool = False
+    check: float | None = None
 
     @staticmethod
     def of(given: Mapping[str, Any] | None) -> Options:
@@ -96,13 +104,23 @@ class Options:
             raise ValueError(f"partitioner={self.partitioner!r}: expected one of {', '.join(_PARTITIONERS)}")
         if isinstance(self.decompositions, str) and self.decompositions != "core_aten":
             raise ValueError(f"decompositions={self.decompositions!r}: expected a table, or 'core_aten'")
-        if not isinstance(self.optimize, bool):
-            raise TypeError(f"optimize={self.optimize!r}: expected True or False")
+        for name in ("optimize", "print"):
+            if not isinstance(getattr(self, name), bool):
+                raise TypeError(f"{name}={getattr(self, name)!r}: expected True or False")
+        if self.check is not None:
+            _check_tolerance(self.check)
         if self.report is not None and not callable(self.report):
             raise TypeError(f"report={self.report!r}: expected a function of a Report")
         if not isinstance(self.decompositions, str | None):
             _check_table("decompositions", self.decompositions, (torch._ops.OpOverload, torch._ops.OpOverloadPacket))
         _check_table("lowerings", self.lowerings, (Callable,))  # type: ignore[arg-type]
+
+
+def _check_tolerance(tolerance: object) -> None:
+    if isinstance(tolerance, bool) or not isinstance(tolerance, int | float):
+        raise TypeError(f"check={tolerance!r}: expected how far results may be apart, such as 1e-4")
+    if not 0 <= tolerance < math.inf:
+        raise ValueError(f"check={tolerance!r}: expected a number from 0 on")
 
 
 def _check_table(name: str, table: object, keys: tuple[type, ...]) -> None:
@@ -273,9 +291,12 @@ def _compile(
     given = chosen.decompositions
     table = {} if given is None or isinstance(given, str) else given
     with compiling():
-        made = convert(gm, lowerings=chosen.lowerings, decompositions=table, flat=True)
+        around = None if chosen.check is None else functools.partial(checked, chosen.check)
+        made = convert(gm, lowerings=chosen.lowerings, decompositions=table, flat=True, around=around)
         if chosen.optimize:
             optimize(made.graph)
+        if chosen.print:
+            print_operators(made.graph, kind)
         boxed, code = _boxed(made.graph, kind)
     report = _report(made, kind, decomposed, time.perf_counter() - start, code)
     _last.append(report)

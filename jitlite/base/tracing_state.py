@@ -11,6 +11,13 @@ from typing import Any, Protocol
 import torch
 
 
+class SeedListener(Protocol):
+    """What records seeds: see `GeneratorState`."""
+
+    def check(self) -> None: ...
+    def note(self) -> None: ...
+
+
 class Listener(Protocol):
     """What records a thread: `Tracer`, at the level of Python's calls, or `DispatchTracer`, below autograd.
 
@@ -18,12 +25,15 @@ class Listener(Protocol):
         paused: above 0 while operators just run.
         sees_calls: is it told of the operators that Python calls, by `called`?
         below_autograd: is it told of what reaches the dispatcher, with sizes as torch has them?
+        generator: notices what sets the generator of random numbers.
     """
 
     paused: int
     sees_calls: bool
     below_autograd: bool
 
+    @property
+    def generator(self) -> SeedListener: ...
     def called(self, op: object, args: Sequence[object], kwargs: Mapping[str, object]) -> Any: ...
     def call_function(self, function: Any, arguments: Sequence[Any], run: Callable[[], Any]) -> Any: ...
     def call_python(self, name: str, function: Callable[..., object], arguments: Sequence[object]) -> Any: ...

@@ -1068,15 +1068,6 @@ def test_modules_that_do_the_same_in_both_modes_do_not_warn():
         assert traced.eval() is traced and traced.train() is traced
 
 
-def test_a_seed_within_a_trace_is_told_of():
-    def f(x):
-        torch.manual_seed(3)
-        return x + torch.randn(2)
-
-    with pytest.warns(jitlite.TracerWarning, match="torch.manual_seed is not recorded"):
-        jitlite.trace(f, torch.ones(2), check_trace=False)
-
-
 def test_shapes_of_values_on_request():
     traced = jitlite.trace(nn.Sequential(nn.Linear(3, 4), nn.ReLU()), torch.ones(2, 3))
     assert "Float" not in traced.graph.to_text()

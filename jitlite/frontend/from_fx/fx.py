@@ -25,7 +25,7 @@ the dispatcher), `fx_calls.py` (everything else that is called) and `fx_regions.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -33,8 +33,9 @@ import torch.fx
 
 from jitlite.frontend.emit.definition import FunctionCompiler
 from jitlite.frontend.from_fx import fx_calls, fx_operators, fx_regions
-from jitlite.frontend.from_fx.fx_converter import ConvertedGraph, Converter, Handlers, Lowerings
+from jitlite.frontend.from_fx.fx_converter import Around, ConvertedGraph, Converter, Handlers, Lowerings
 from jitlite.frontend.from_fx.fx_values import input_type
+from jitlite.ir.graph import Graph, Value
 
 
 def convert(
@@ -44,6 +45,7 @@ def convert(
     decompositions: Lowerings | None = None,
     program: FunctionCompiler | None = None,
     flat: bool = False,
+    around: Around | None = None,
 ) -> ConvertedGraph:
     """The graph of an FX graph module, and how its targets were found.
 
@@ -52,12 +54,13 @@ def convert(
         decompositions: functions that compute operators, by OpOverload or packet, to look into where the operator
             itself would be left to Python.
         program: where to compile functions of torch's that are written in Python; without it Python calls them.
+        around: gives what is to run in place of a lowering.
         flat: the graph has an output for each element of the result, which is a tuple or list.
 
     Raises:
         NotSupportedError: where the graph is not one of torch's making.
     """
-    made = ConvertedGraph()
+    made = ConvertedGraph(around=around)
     converter = Converter(made, gm, _NODES, lowerings or {}, decompositions or {}, program)
     for node in gm.graph.find_nodes(op="placeholder"):
         converter.bind(node, made.graph.add_input(input_type(node)))
@@ -66,6 +69,17 @@ def convert(
     for part in parts:
         made.graph.add_output(converter.value(part))
     return made
+
+
+def convert_into(
+    graph: Graph, gm: torch.fx.GraphModule, inputs: Sequence[Value], program: FunctionCompiler | None = None
+) -> list[Value]:
+    """Add what an FX graph module does with these inputs to a graph; gives the elements of its result.
+
+    Raises:
+        NotSupportedError: where the graph is not one of torch's making.
+    """
+    return Converter(ConvertedGraph(graph), gm, _NODES, {}, {}, program).inline(gm, inputs)
 
 
 def _get_attr(c: Converter, node: torch.fx.Node) -> None:
@@ -83,6 +97,8 @@ def _call_function(c: Converter, node: torch.fx.Node) -> None:
     lowering = _lowering(c, target)
     if lowering is not None:
         how, function = lowering
+        if c.made.around is not None:
+            function = c.made.around(target, function, c.graph.current_range)
         c.made.note(target, how, "by a lowering that was given")
         c.bind(node, c.callback(function, node.args, node.kwargs, node))
     elif target is operator.getitem and _is_part(c, node):

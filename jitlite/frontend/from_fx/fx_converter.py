@@ -37,6 +37,8 @@ _LISTED: dict[Type, tuple[type, ...]] = {T.INT: (int,), T.FLOAT: (float, int), T
 _NOWHERE = SourceRange(Source(""), 0, 0)
 
 Lowerings = Mapping[Any, Callable[..., Any]]
+Around = Callable[[object, Callable[..., object], SourceRange | None], Callable[..., object]]
+"""What is to run in place of a lowering: it is given what the lowering stands for, the lowering, and the place."""
 Handlers = Mapping[str, Callable[["Converter", torch.fx.Node], None]]
 """What converts each kind of FX node."""
 
@@ -63,10 +65,12 @@ class ConvertedGraph(Record, eq=True, frozen=False):
     Attributes:
         graph: the graph.
         lookups: how its targets were found.
+        around: what runs in place of a lowering; None for the lowering itself.
     """
 
     graph: Graph = field(default_factory=Graph)
     lookups: dict[tuple[str, str, str], Lookup] = field(default_factory=dict)
+    around: Around | None = None
 
     def note(self, target: object, how: str, why: str = "") -> None:
         """Write down that a call of `target` was found so."""

@@ -96,10 +96,10 @@ def _given(formal: Argument, position: int, args: Sequence[object], kwargs: Mapp
 
 def _is_same(found: Op | None, schema: Schema) -> bool:
     """Is what takes these arguments another overload of the dispatcher with the same parameters?"""
-    if found is None or found.overload is None or found.effect is ops.Effect.WRITE:
+    if found is None or found.overload is None:
         return False
-    names = [[a.name for a in s.arguments] for s in (found.schema, schema)]
-    return names[0] == names[1] and len(found.schema.returns) == len(schema.returns)
+    formals = [[(a.name, a.is_write) for a in s.arguments] for s in (found.schema, schema)]
+    return formals[0] == formals[1] and len(found.schema.returns) == len(schema.returns)
 
 
 def _bind_outputs(c: Converter, node: torch.fx.Node, call: Node) -> None:

@@ -7,8 +7,9 @@
       block0():
         ...
 
-`while_loop` asks its condition before the first round and at the end of each. What a loop of no rounds gives are copies
-of what it was given, as torch has it: a caller may write to them.
+`wrap_with_set_grad_enabled` and `wrap_with_autocast` become the nodes of their graphs between `prim::Enter` and
+`prim::Exit`. `while_loop` asks its condition before the first round and at the end of each. What a loop of no rounds
+gives are copies of what it was given, as torch has it: a caller may write to them.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import torch.fx
 
 from jitlite.frontend.from_fx.fx_converter import Converter
 from jitlite.frontend.from_fx.fx_values import name_of
+from jitlite.frontend.tracing.recorded_modes import ContextRecorder
 from jitlite.ir import types as T
 from jitlite.ir.graph import Block, Value
 from jitlite.ir.structure import UNBOUNDED
@@ -114,4 +116,33 @@ def _common(one: Type, other: Type) -> Type:
     return T.unify(one, other) or T.ANY
 
 
-_REGIONS: dict[str, Callable[[Converter, torch.fx.Node], bool]] = {"cond": _cond, "while_loop": _while_loop}
+def _with_grad_mode(c: Converter, node: torch.fx.Node) -> bool:
+    enabled, graph, *inputs = node.args
+    return _within(c, node, torch.enable_grad if enabled else torch.no_grad, [], graph, inputs)
+
+
+def _with_autocast(c: Converter, node: torch.fx.Node) -> bool:
+    device, dtype, enabled, keeps, graph, *inputs = node.args
+    return _within(c, node, torch.autocast, [device, dtype, enabled, keeps is not False], graph, inputs)
+
+
+def _within(
+    c: Converter, node: torch.fx.Node, cls: type, arguments: Sequence[object], graph: object, inputs: Sequence[object]
+) -> bool:
+    """Bind what a graph gives within `with cls(*arguments):`."""
+    inner = _graph(c, graph)
+    if inner is None or node.kwargs:
+        return False
+    values = [c.value(a) for a in inputs]
+    contexts = ContextRecorder(c.builder)
+    contexts.enter(cls, list(arguments))
+    results = c.inline(inner, values)
+    contexts.leave()
+    c.bind(node, tuple(results))
+    return True
+
+
+_REGIONS: dict[str, Callable[[Converter, torch.fx.Node], bool]] = {
+    "cond": _cond, "while_loop": _while_loop, "wrap_with_set_grad_enabled": _with_grad_mode,
+    "wrap_with_autocast": _with_autocast,
+}  # fmt: skip

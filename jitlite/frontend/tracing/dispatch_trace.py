@@ -26,6 +26,7 @@ from jitlite.base.source import CompileError
 from jitlite.frontend.tracing.functional_values import FunctionalValues
 from jitlite.frontend.tracing.kept_operators import composite
 from jitlite.frontend.tracing.places_in_memory import storage_of
+from jitlite.frontend.tracing.random_state import GeneratorState
 from jitlite.frontend.tracing.trace_aliases import Aliases, Origin
 from jitlite.frontend.tracing.trace_backend import Location, Mutation, Sizes, TensorArgument, TraceBackend, Traced
 from jitlite.frontend.tracing.trace_places import UserFrames
@@ -91,6 +92,7 @@ class DispatchTracer:
         self.assumed: list[str] = []
         self._began_with_grad = torch.is_grad_enabled()
         self.follows_gradients = self._began_with_grad and not with_gradients
+        self.generator = GeneratorState(self._record_seed)
 
     def mode(self) -> TorchDispatchMode:
         """What intercepts the operators."""
@@ -184,6 +186,7 @@ class DispatchTracer:
             return self._of_storage(op, args, kwargs)
         given = [self.operand(a) for a in in_schema_order(op, args, kwargs)]
         result = self._run(op, args, kwargs)
+        self.generator.note()
         self._finish_call(op, args, kwargs, given, result, _depends_on_data(op, args))
         return result
 
@@ -257,9 +260,17 @@ class DispatchTracer:
             self.backend.set_grad_enabled(enabled)
 
     def locate(self) -> None:
-        """Note what is at work now."""
+        """Note what is at work now, and what has seeded the generator before."""
+        self.generator.check()
+        self._locate()
+
+    def _locate(self) -> None:
         self.location = self._places.current()
         self.backend.set_source_location(self.location)
+
+    def _record_seed(self, seed: object) -> None:
+        self._locate()
+        self.backend.set_seed(self.operand(seed))
 
     def _varies(self, arguments: object) -> bool:
         return any(storage_of(t) in self._varying or id(t) in self._state for t in tensors(arguments))

@@ -177,6 +177,10 @@ class GraphBackend(TraceBackend):
         if not enabled or not self._outside:
             self._contexts.enter(torch.enable_grad if enabled else torch.no_grad, [])
 
+    def set_seed(self, seed: object) -> None:
+        self._begin()
+        self.graph.insert("aten::manual_seed", [self.recorder.argument(seed, T.INT)], [])
+
     def fallback(self, op: Any, args: Sequence[Any], results: Sequence[Any]) -> Sequence[Any]:
         self._begin()
         node = self.recorder.place(self.recorder.node(op.name(), args))
@@ -292,7 +296,7 @@ class GraphBackend(TraceBackend):
         if isinstance(result, torch.Tensor):
             value: Value = value_of(result)
             return value
-        value_of_container = self.recorder.containers.result(result, partial(self._result, value_of=value_of), _common)
+        value_of_container = self.result_of(result, partial(self._result, value_of=value_of))
         if value_of_container is not None:
             return value_of_container
         if type_of_constant(result) is None:
@@ -301,6 +305,10 @@ class GraphBackend(TraceBackend):
                 hint="give tensors, or tuples, lists and dicts of them",
             )
         return self.recorder.constant(result)
+
+    def result_of(self, result: object, value_of: Callable[[object], Value]) -> Value | None:
+        """The value of a list, tuple or dict, of the values of its parts; None for anything else."""
+        return self.recorder.containers.result(result, value_of, _common)
 
     def add_output(self, value: Value) -> None:
         self.graph.add_output(value)

@@ -100,6 +100,10 @@ class SymbolicSizes:
             return node.pytype(expression)
         return self._value(expression)
 
+    def value_of_symbol(self, symbol: object) -> object:
+        """The value of the size that a symbol is; None where it is the size of no argument."""
+        return self._values.get(symbol)
+
     def _value(self, expression: object) -> object:
         found = self._values.get(expression)
         if found is None:

@@ -20,6 +20,7 @@ from typing import Any
 
 import torch
 
+from jitlite.frontend.tracing.random_state import GeneratorState
 from jitlite.frontend.tracing.recorded_modes import ModeRecorder
 from jitlite.frontend.tracing.recorder import Path
 from jitlite.frontend.tracing.trace_conversions import Conversions
@@ -94,6 +95,7 @@ class Tracer(TracedValues):
         self._conversions = Conversions()
         self._lines = SourceLines()
         self._modes = ModeRecorder(self.builder, is_outermost=True)
+        self.generator = GeneratorState(self._record_seed)
 
     sees_calls = True
     below_autograd = False
@@ -158,6 +160,11 @@ class Tracer(TracedValues):
         result = self._run(overload, plain_args, plain_kwargs)
         self.recorder.place(node)
         return self._bind_results(overload, node, args, result)
+
+    def _record_seed(self, seed: object) -> None:
+        self.recorder.locate(self._lines.of_user())
+        self._modes.follow()
+        self.graph.insert("aten::manual_seed", [self.recorder.argument(seed, T.INT)], [])
 
     def _is_left_out(self, overload: Any, args: Sequence[Any]) -> bool:
         """Is the call nothing to the graph: does it say something to Python, or detach what nothing has used yet?"""
@@ -325,6 +332,7 @@ class Tracer(TracedValues):
 
     def call_function(self, function: Function, arguments: Sequence[object], run: Callable[[], object]) -> object:
         """Run a compiled function and record the call; where it cannot be recorded, what it does is."""
+        self.generator.check()
         self.recorder.locate(self._lines.of_user())
         value = self.recorder.call(function, arguments)
         if value is None:
@@ -374,6 +382,7 @@ class Tracer(TracedValues):
             RuntimeError: where it is of no type that can be traced.
         """
         self._conversions.warn()
+        self.generator.check()
         self.recorder.locate(None)
         self._modes.leave()
         value = self._output(result)

@@ -273,6 +273,17 @@ class TraceBackend(ABC):
         """Whether gradients are to flow through the operators that follow; for back ends that care."""
         self.grad_enabled = enabled
 
+    def set_seed(self, seed: object) -> None:
+        """A call of `torch.manual_seed`: the seed is an int, or `Traced` where it is computed from sizes.
+
+        Raises:
+            CompileError: where the back end has no seeds, as by default.
+        """
+        raise NO_TRACE(
+            f"the back end {type(self).__name__} has nothing for torch.manual_seed", self.location.range,
+            hint="seed outside of the traced function",
+        )  # fmt: skip
+
     def call_function(self, function: Any, args: Sequence[Any], results: Any) -> Sequence[Any] | None:
         """A call of a compiled function; gives the values of the tensors in `results`, in `pytree`'s order.
 

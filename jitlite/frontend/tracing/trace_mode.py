@@ -22,6 +22,7 @@ from jitlite.base.locks import Lock
 from jitlite.base.source import NotSupportedError
 from jitlite.base.tracing_state import Listener, current, get_tracing_state, is_tracing, recorded_by
 from jitlite.frontend.emit.plain_members import PLAIN
+from jitlite.frontend.tracing.random_state import setters_of_generators
 from jitlite.frontend.tracing.torch_scripts import converted_function
 from jitlite.frontend.tracing.trace_values import OWN_OPERATORS, has_own_operators
 from jitlite.frontend.tracing.trace_warnings import current_place
@@ -109,6 +110,8 @@ def _exchange() -> None:
         _set(number, "__getattr__", method_of_tensor)
     for name, function in FUNCTIONS.items():
         _set(torch, name, function)
+    for module, name, function in _SETTERS:
+        _set(module, name, function)
     _set(torch_internals.script_class, "__call__", _torch_script)
     _set(torch_internals.builtins_of_scripts, "_find_builtin", _by_own_functions(torch_internals.builtins_of_scripts))
     _set(torch._C, "_get_tracing_state", get_tracing_state)
@@ -138,6 +141,7 @@ def _following(tensor: torch.Tensor) -> Listener | None:
 
 _Base: Any = PLAIN
 _torchs_state = torch._C._get_tracing_state
+_SETTERS = setters_of_generators()
 _tensor_len: Callable[[torch.Tensor], int] = torch.Tensor.__len__
 _tensor_iter: Callable[[torch.Tensor], Iterator[torch.Tensor]] = torch.Tensor.__iter__
 _Library: Any = torch.library.Library  # which torch does not annotate

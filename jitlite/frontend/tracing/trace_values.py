@@ -77,10 +77,14 @@ class Paused:
         self.tracer = tracer
 
     def __enter__(self) -> None:
+        if not self.tracer.paused:
+            self.tracer.generator.check()
         self.tracer.paused += 1
 
     def __exit__(self, kind: object, error: BaseException | None, at: object) -> None:
         self.tracer.paused -= 1
+        if not self.tracer.paused:
+            self.tracer.generator.note()
 
 
 def tuple_type(example: tuple[object, ...], types: Sequence[Type]) -> Type:

@@ -53,7 +53,15 @@ class UserInstruction(Record, eq=True):
 
 def current_place() -> UserInstruction:
     """Where the code is at work that calls operators, the user's or torch's."""
-    frame = _caller()
+    return _instruction(_caller())
+
+
+def warn_user(text: str) -> None:
+    """Give a warning at the user's line that is at work, whatever it has called."""
+    _instruction(_users_frame()).warn(text)
+
+
+def _instruction(frame: FrameType | None) -> UserInstruction:
     if frame is None:
         return UserInstruction(None, OWN_FILES, 0, {})
     return UserInstruction((id(frame), frame.f_lasti), frame.f_code.co_filename, frame.f_lineno or 0, frame.f_globals)

@@ -15,12 +15,10 @@ from typing import Any
 import torch
 
 from jitlite.base.tracing_state import current
-from jitlite.frontend.tracing.trace_warnings import current_place
 from jitlite.frontend.tracing.traced_numbers import node_of
 
 _NUMBERS: tuple[Any, ...] = (torch.SymInt, torch.SymFloat, torch.SymBool)
 _torch_tensor, _torch_as_tensor = torch.tensor, torch.as_tensor
-_torch_manual_seed = torch.manual_seed
 _torch_new_tensor: Any = torch.Tensor.new_tensor
 
 
@@ -88,16 +86,6 @@ def _as_tensor(data: object, dtype: Any = None, device: Any = None) -> object:
 def _has_numbers(data: object) -> bool:
     """Is a number that the trace follows among the elements of nested lists?"""
     return isinstance(data, _NUMBERS) or (isinstance(data, list | tuple) and any(map(_has_numbers, data)))
-
-
-@functools.wraps(torch.manual_seed)
-def _manual_seed(seed: int) -> torch.Generator:
-    if current.tracer is not None and not current.tracer.paused:
-        current_place().warn(
-            "torch.manual_seed is not recorded by the tracer: calls of the trace draw what comes next. Seed before the "
-            "call, or draw with a torch.Generator that is seeded outside."
-        )
-    return _torch_manual_seed(seed)
 
 
 def new_tensor(self: torch.Tensor, data: object, *, dtype: Any = None, device: Any = None, **options: object) -> object:
@@ -171,7 +159,7 @@ _NAMES = (
 
 FUNCTIONS: dict[str, object] = {
     **{name: _taking_numbers(getattr(torch, name)) for name in _NAMES},
-    "tensor": _tensor, "as_tensor": _as_tensor, "manual_seed": _manual_seed,
+    "tensor": _tensor, "as_tensor": _as_tensor,
 }  # fmt: skip
 """Functions of the module torch while a trace is going on. Scripts that are compiled meanwhile see what they wrap."""
 _OWN = {made: getattr(torch, name) for name, made in FUNCTIONS.items()}
