@@ -8,6 +8,7 @@ from functools import partial
 
 import torch
 
+from jitlite.api.engine_arguments import check_number
 from jitlite.api.engine_variants import callable_of, groups_of
 from jitlite.api.optimize import OptimizedFunction, OptimizedModule
 from jitlite.base.records import Record
@@ -99,12 +100,14 @@ def compare(
         rtol, atol: a difference of up to `atol + rtol * abs(value)` is within the tolerance.
 
     Raises:
-        TypeError: `fast` is something else.
+        TypeError: `fast` is something else, or a tolerance is no number.
         ValueError: `by` is something else.
         RuntimeError: the model runs as it was for such inputs; the text says why.
     """
     if not isinstance(fast, OptimizedModule | OptimizedFunction):
-        raise TypeError(f"compare takes what jitlite.optimize gives, not {type(fast).__name__}")
+        raise TypeError(f"fast: expected what jitlite.optimize gives, got {type(fast).__name__}")
+    check_number("rtol", rtol)
+    check_number("atol", atol)
     if by not in ("group", "node"):
         raise ValueError(f"by is 'group' or 'node', not {by!r}")
     dispatcher = fast._dispatcher

@@ -16,11 +16,12 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import field
-from typing import Any, cast
+from typing import Any
 
 import torch
 
 from jitlite.api.core_graphs import DynamicShapes, names_of
+from jitlite.api.engine_arguments import callable_model, check_engine, example_arguments, texts
 from jitlite.api.engine_variants import Limits, Variant, VariantMaker
 from jitlite.api.script import save, script
 from jitlite.base.records import Record
@@ -29,7 +30,6 @@ from jitlite.engines.group_cache import EngineCounters, GroupCache
 from jitlite.engines.shipped import engine_of
 from jitlite.interpreter.autograd import is_transformed
 from jitlite.interpreter.modes import is_intercepted
-from jitlite.objects.function import ScriptFunction
 from jitlite.objects.module import ScriptModule
 
 _PLAIN = (torch.Tensor, torch.nn.Parameter)
@@ -58,12 +58,16 @@ def optimize(
         deny: not these.
 
     Raises:
+        TypeError: an argument is of a wrong type; the text says which, and what is expected.
         ValueError: there is no engine of this name; a kind is written otherwise.
         ImportError: the engine needs a package that is missing; the text says which.
     """
-    examples = (inputs,) if isinstance(inputs, torch.Tensor) else tuple(inputs)
+    examples = example_arguments(inputs)
+    check_engine(engine)
     found = engine_of(engine)
-    limits = Limits(found, dynamic_shapes, None if allow is None else tuple(allow), tuple(deny))
+    kinds = "kinds of nodes, such as ['aten::conv2d']"
+    allowed = None if allow is None else texts("allow", allow, kinds)
+    limits = Limits(found, dynamic_shapes, allowed, texts("deny", deny, kinds))
     original = original_of(model)
     limits.check(names_of(original), examples)
     made: OptimizedModule | OptimizedFunction
@@ -81,8 +85,7 @@ def original_of(model: object) -> Callable[..., object]:
     """What a model is made of: a module, or the script of a function."""
     if isinstance(model, OptimizedModule | OptimizedFunction):
         return model._dispatcher.original
-    is_known = isinstance(model, torch.nn.Module | ScriptFunction)
-    return cast(Callable[..., object], model if is_known else script(model))
+    return callable_model(model)
 
 
 class Dispatcher(Record, frozen=False):

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Protocol
 
 from jitlite.api.core_graphs import DynamicShapes
+from jitlite.api.engine_arguments import file_path, texts
 from jitlite.api.whole_models import whole_model
 from jitlite.base.whole_files import replacing
 from jitlite.engines import onnx
@@ -58,29 +59,33 @@ def to_onnx(
     Raises:
         NotSupportedError: operators have no translation (`UnsupportedOperators`, with their names and lines), or the
             model does what no graph of operators can do.
+        TypeError: an argument is of a wrong type; the text says which, and what is expected.
         ValueError: the model is in training mode, or names or dimensions do not fit.
         ImportError: the package onnx is missing.
     """
+    target = file_path(path)
+    wanted_inputs = None if input_names is None else texts("input_names", input_names, "names")
+    wanted_outputs = None if output_names is None else texts("output_names", output_names, "names")
     need("to_onnx", "onnx", "onnx")
     found = whole_model(model, inputs, dynamic_shapes, "ONNX")
     whole = found.whole
-    _rename(whole.inputs, input_names, "input")
-    _rename(whole.outputs, output_names, "output")
+    _rename(whole.inputs, wanted_inputs, "input")
+    _rename(whole.outputs, wanted_outputs, "output")
     if shared := set(whole.inputs) & set(whole.outputs):
         raise ValueError(f"inputs and outputs are called {', '.join(sorted(shared))}: give other names to some")
     try:
         made: OnnxModel = onnx.model.model_of_whole(whole, found.name, found.shapes)
     except EngineRefusal as why:
         raise refused("ONNX", why) from None
-    if path is not None:
-        _write(whole, made, Path(path))
+    if target is not None:
+        _write(whole, made, target)
     return made
 
 
 def _rename(names: list[str], wanted: Sequence[str] | None, what: str) -> None:
     if wanted is None:
         return
-    if isinstance(wanted, str) or len(wanted) != len(names) or len(set(wanted)) != len(wanted) or not all(wanted):
+    if len(wanted) != len(names) or len(set(wanted)) != len(wanted) or not all(wanted):
         raise ValueError(f"{what}_names: {len(names)} different names are needed, for {', '.join(names)}")
     names[:] = wanted
 

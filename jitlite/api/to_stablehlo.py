@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from pathlib import Path
 
 from jitlite.api.core_graphs import DynamicShapes
+from jitlite.api.engine_arguments import file_path
 from jitlite.api.whole_models import whole_model
 from jitlite.base.whole_files import replacing
 from jitlite.engines import stablehlo
@@ -41,14 +41,16 @@ def to_stablehlo(
     Raises:
         NotSupportedError: operators have no translation (`UnsupportedOperators`, with their names and lines), or the
             model does what no graph of operators can do.
+        TypeError: an argument is of a wrong type; the text says which, and what is expected.
         ValueError: the model is in training mode, or names or dimensions do not fit.
     """
+    target = file_path(path)
     found = whole_model(model, inputs, dynamic_shapes, "StableHLO")
     try:
         text = stablehlo.module.text_of_whole(found.whole, found.name)
     except EngineRefusal as why:
         raise refused("StableHLO", why) from None
-    if path is not None:
-        with replacing(Path(path)) as made:
+    if target is not None:
+        with replacing(target) as made:
             made.write_text(text)
     return text

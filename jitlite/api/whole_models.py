@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import torch
 
 from jitlite.api.core_graphs import DynamicShapes, check_dynamic_shapes, core_graph_of, fixed_sizes, names_of
+from jitlite.api.engine_arguments import example_arguments
 from jitlite.api.optimize import original_of
 from jitlite.base.errors.ways_out import NOT_TRANSLATED
 from jitlite.base.records import Record
@@ -41,10 +42,11 @@ def whole_model(model: object, inputs: Sequence[object], dynamic_shapes: Dynamic
         language: what it is to be written as, for messages.
 
     Raises:
+        TypeError: the model or its inputs are of a wrong type.
         ValueError: the model is in training mode, or `dynamic_shapes` does not fit.
         NotSupportedError: the model does what no graph of operators can do.
     """
-    args = (inputs,) if isinstance(inputs, torch.Tensor) else tuple(inputs)
+    args = example_arguments(inputs)
     original = original_of(model)
     if isinstance(original, torch.nn.Module) and any(m.training for m in original.modules()):
         raise ValueError("the model is in training mode: call eval() first")

@@ -126,6 +126,14 @@ LATER: dict[str, tuple[Callable[..., object], Make]] = {
     "topk": (lambda x: (*x.topk(2, 1), *x.topk(1, -1, largest=False)), floats(None, 3)),
     "scatter": (lambda x, i: x.scatter(1, i[:, :1], 2.5) + x.scatter(-1, i[:, :1], x[:, :1] * 2), with_indices),
     "scatter_add": (lambda x, i: x.scatter_add(1, i, x[:, :3]), with_indices),
+    "scatter_reduce": (
+        lambda x, i: x.scatter_reduce(1, i, x[:, :3], "sum") + x.scatter_reduce(0, i * 0, x[:, :3] + 1, "prod"),
+        with_indices,
+    ),
+    "scatter_reduce ints": (
+        lambda x, y: (x.scatter_reduce(1, y - y, y, "amax"), x.scatter_reduce(0, x * 0, y, "amin")),
+        of_ints,
+    ),
     "index two": (lambda x, i: x[i[:, 0] * 0, i[:, 1]] + x[i[:, 0] * 0 - 1, i[:, 0]], with_indices),
     "index apart": (lambda x, i: x[:, None][i[:, :2] * 0, :, i[:, 1:]], with_indices),
     "index_put": (lambda x, i: x.index_put((i[:, 0] * 0, i[:, 1]), torch.tensor(2.0)), with_indices),
