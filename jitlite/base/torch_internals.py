@@ -457,7 +457,7 @@ USED_IN_PLACE: dict[str, tuple[str, ...]] = {
         "torch.utils._python_dispatch.TorchDispatchMode", "torch.utils._pytree",
         "torch.utils._pytree.keystr", "torch.utils._pytree.tree_flatten",
         "torch.utils._pytree.tree_flatten_with_path", "torch.utils._pytree.tree_map",
-        "torch.utils._pytree.tree_unflatten", "torch._C.Future",
+        "torch.utils._pytree.tree_map_only", "torch.utils._pytree.tree_unflatten", "torch._C.Future",
     ),
     "what the dispatcher knows": (
         "torch._C._dispatch_get_all_op_names", "torch._C._dispatch_has_kernel",

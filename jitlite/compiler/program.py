@@ -159,7 +159,9 @@ class Program:
         try:
             function = self._functions.get(key)
             if function is None and given is not None:
-                function = self._functions[key] = self.declare(given.definition, without_marks(python_function))
+                plain = without_marks(python_function)
+                function = self.declare(given.definition, plain if callable(plain) else None)
+                self._functions[key] = function
             elif function is None:
                 function = self._functions[key] = self._declare(python_function, signature)
         except CompileError as error:

@@ -221,7 +221,8 @@ def given_in_a_list(x, c: bool):
 
 
 HELD = [
-    given_with_a_view, given_with_a_view_of_the_branch, given_with_what_wrote_it, given_in_a_list, given_beside, read_behind, in_a_list, appended, carried_first, given_twice, given_by_an_inner_branch, seen_through,
+    given_with_a_view, given_with_a_view_of_the_branch, given_with_what_wrote_it, given_in_a_list, given_beside,
+    read_behind, in_a_list, appended, carried_first, given_twice, given_by_an_inner_branch, seen_through,
     seen_in_the_branch, outer_of_two,
 ]  # fmt: skip
 

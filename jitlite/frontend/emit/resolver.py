@@ -86,11 +86,12 @@ class FunctionResolver(Resolver):
         callback: Callable[[str], object] | None = None,
         class_types: Callable[[type], Type | None] | None = None,
     ) -> None:
-        self.function: Any = without_marks(fn)
+        function = without_marks(fn)
+        assert isinstance(function, types.FunctionType), "what has a source is a function"
+        self.function = function
         self.extra = {} if extra is None else extra
-        code: types.CodeType = self.function.__code__
-        self.cells = dict(zip(code.co_freevars, self.function.__closure__ or (), strict=True))
-        super().__init__(self.function.__globals__, callback, class_types)
+        self.cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
+        super().__init__(function.__globals__, callback, class_types)
 
     def lookup(self, name: str) -> object:
         if name in self.cells:
