@@ -18,6 +18,7 @@ from jitlite.frontend.emit.python_library import check_length
 from jitlite.frontend.emit.sequences import spread_list
 from jitlite.frontend.emit.sets import augment, listed
 from jitlite.frontend.emit.special_methods import binary_magic, call_magic, is_object, tuple_operator
+from jitlite.frontend.emit.starred_targets import starred_value
 from jitlite.frontend.emit.values import SimpleValue, SugaredTuple, SugaredValue
 from jitlite.frontend.syntax import tree
 from jitlite.ir import types as T
@@ -132,9 +133,11 @@ def _assign_value(em: Emitter, target: tree.Expr, value: SugaredValue, range: So
 def _assign_starred(em: Emitter, target: tree.Starred, values: Sequence[SugaredValue], start: int, count: int) -> int:
     if not isinstance(target.value, tree.Var):
         raise BAD_SYNTAX("a starred target must be a name", target.range)
-    taken = [v.as_value(em, target.range) for v in values[start : start + count]]
-    em.assign(target.value.name.name, SimpleValue(em.make_tuple(taken)), target.value.range)
-    return start + count
+    end = start + count
+    others = [*values[:start], *values[end:]]
+    found = starred_value(em, target.value.name.name, values[start:end], others, target.range)
+    em.assign(target.value.name.name, found, target.value.range)
+    return end
 
 
 def _assign_list(em: Emitter, target: tree.TupleLiteral | tree.ListLiteral, items: Value, range: SourceRange) -> None:

@@ -16,7 +16,7 @@ from jitlite.frontend.emit.iteration import Body, emit_for
 from jitlite.frontend.emit.known_keywords import KnownKeywords
 from jitlite.frontend.emit.sequences import ListAsTuple, joined_list
 from jitlite.frontend.emit.statements import emit_chosen
-from jitlite.frontend.emit.values import SimpleValue, SugaredTuple, SugaredValue
+from jitlite.frontend.emit.values import SimpleValue, SugaredTuple, SugaredValue, SymbolicList
 from jitlite.frontend.syntax import tree
 from jitlite.frontend.syntax.nested_scopes import with_own_variables
 from jitlite.ir import types as T
@@ -51,12 +51,6 @@ def _as_wanted_parts(em: Emitter, values: list[Value], hint: Type | None, range:
 
 def _sugared(em: Emitter, given: NamedValue) -> SugaredValue:
     return given.constant if isinstance(given.constant, SugaredValue) else SimpleValue(given.in_graph(em.graph))
-
-
-class SymbolicList(SugaredTuple):
-    """A list that is written out, of functions and the like. It is known to the compiler alone, and never changed."""
-
-    kind = "a list of functions"
 
 
 # -- lists

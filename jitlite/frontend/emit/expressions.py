@@ -232,8 +232,34 @@ def _emit_without_operator(em: Emitter, expr: tree.BinOp, left: Value, right: Va
         return em.node("aten::percentFormat", [left, right], [T.STRING], expr.range).output
     if expr.op in orders() and isinstance(left.type, T.ListType) and isinstance(right.type, T.ListType):
         return _ordered_lists(em, expr, left, right)
+    if expr.op == "*":
+        return _repeated_tuple(em, left, right)
     both_tuples = isinstance(left.type, T.TupleType) and isinstance(right.type, T.TupleType)
     return _tuple_operator(em, expr, left, right) if both_tuples else None
+
+
+_MOST_ELEMENTS = 256
+"""A tuple is repeated element by element up to this length; a longer one is a list, to be spread or gone through."""
+
+
+def _repeated_tuple(em: Emitter, left: Value, right: Value) -> Value | None:
+    """`(1, 2) * 3`, for a number that is known; None for others, and for what is no tuple."""
+    repeated, number = (right, left) if left.type is T.INT else (left, right)
+    times = _known_number(number) if number.type is T.INT else None
+    if not isinstance(repeated.type, T.TupleType) or times is None:
+        return None
+    if len(repeated.type.elements) * times > _MOST_ELEMENTS:
+        return None
+    return em.make_tuple(em.unpack_tuple(repeated) * times)
+
+
+def _known_number(number: Value) -> int | None:
+    """How many times a known number says; None where it is known at run time only. The length of a tuple is known."""
+    if is_constant(number):
+        found: int = constant_of(number)
+        return found
+    measured = number.node.inputs[0].node if number.node.kind == "aten::len" else number.node
+    return len(measured.inputs) if measured.kind == "prim::ListConstruct" else None
 
 
 def _tuple_operator(em: Emitter, expr: tree.BinOp, left: Value, right: Value) -> Value | None:

@@ -482,3 +482,9 @@ class SugaredTuple(SugaredValue):
     @property
     def is_symbolic(self) -> bool:
         return any(part.is_symbolic for part in self.parts)
+
+
+class SymbolicList(SugaredTuple):
+    """A list that is written out, of functions and the like. It is known to the compiler alone, and never changed."""
+
+    kind = "a list of functions"

@@ -129,8 +129,8 @@ def looks_on(function: FunctionType) -> bool:
     calls = [tree for tree in whole if isinstance(tree, t.Apply) and _denotes_wrapped(function, tree.callee)]
     if len(calls) != 1 or any(map(_acts, whole)) or not _hands_all_on(wrapper, calls[0]):
         return False
-    returned = [tree.value for tree in whole if isinstance(tree, t.Return)]
-    return len(returned) == 1 and isinstance(wrapper.body[-1], t.Return) and _is_result(wrapper, calls[0], returned[0])
+    returned = [tree for tree in whole if isinstance(tree, t.Return)]
+    return returned == [wrapper.body[-1]] and _is_result(wrapper, calls[0], returned[0].value)
 
 
 def _acts(tree: t.Tree) -> bool:

@@ -78,7 +78,7 @@ def _is_within(module: str, packages: tuple[str, ...]) -> bool:
     return any(module == package or module.startswith(f"{package}.") for package in packages)
 
 
-def without_marks(fn: object) -> object:
+def without_marks(fn: object) -> Any:
     """What is compiled for a decorated function: the function under decorators that do not replace what they wrap."""
     seen: list[object] = []
     fn = getattr(fn, "__func__", fn)
