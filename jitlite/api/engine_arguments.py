@@ -1,4 +1,4 @@
-"""The arguments of `optimize`, `compare`, `to_onnx` and `to_stablehlo`, and what is said where their types are wrong."""
+"""The arguments of `optimize`, `compare`, `to_onnx` and `to_stablehlo`, and errors where their types are wrong."""
 
 from __future__ import annotations
 
