@@ -154,7 +154,7 @@ def core_graph_of(
                 f"it writes what it is given, draws random numbers, or has other effects: {_seen_in(graph)}"
             )
         for value, t in facts_of(graph, args, module).items():
-            value.type = _rank_and_dtype(t) if isinstance(t, TensorType | T.TupleType) else value.type
+            value.type = _rank_and_dtype(t, value.type)
     return CoreGraph(function.name, graph, module, report)
 
 
@@ -388,10 +388,11 @@ _UNSEEN = (ENGINE_GROUP, "prim::RaiseException")
 """Kinds with an effect that nobody sees before the call has ended."""
 
 
-def _rank_and_dtype(t: T.Type) -> T.Type:
+def _rank_and_dtype(t: T.Type, otherwise: T.Type) -> T.Type:
+    """What is known of a tensor, and of those in a tuple; of all else what was known before."""
     if isinstance(t, T.TupleType):
-        return t.with_contained([_rank_and_dtype(part) for part in t.elements])
+        return t.with_contained([_rank_and_dtype(part, part) for part in t.elements])
     if not isinstance(t, TensorType):
-        return t
+        return otherwise
     sizes = None if t.sizes is None else [0 if n == 0 else None for n in t.sizes]  # others may be of other calls
     return TensorType.of(t.dtype, sizes, None, t.device)

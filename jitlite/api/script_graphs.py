@@ -16,7 +16,7 @@ import torch
 
 from jitlite.analysis.result_types import ModeFacts
 from jitlite.engines.engine import EngineRefusal
-from jitlite.ir.graph import Graph, Value
+from jitlite.ir.graph import Graph, Node, Value
 from jitlite.ir.types import TensorType
 from jitlite.passes.example_facts import attribute_of
 from jitlite.passes.registry import run
@@ -70,6 +70,11 @@ def sink_unset(graph: Graph) -> None:
 _UNSET = "prim::Uninitialized"
 
 
+def _assigns(node: Node) -> EngineRefusal:
+    place = "" if node.range is None else f" ({node.range.location()})"
+    return EngineRefusal(f"it changes {node.attributes['name']}, which later calls would have to see{place}")
+
+
 def _hoist_attributes(graph: Graph, owner: Value, module: torch.nn.Module) -> None:
     """Read tensors that are attributes before all else, so that branches and loops do not; others become constants.
 
@@ -77,9 +82,9 @@ def _hoist_attributes(graph: Graph, owner: Value, module: torch.nn.Module) -> No
         EngineRefusal: an attribute is assigned.
     """
     nodes = list(graph.all_nodes())
-    if assigned := [n for n in nodes if n.kind == "prim::SetAttr"]:
-        place = "" if assigned[0].range is None else f" ({assigned[0].range.location()})"
-        raise EngineRefusal(f"it changes {assigned[0].attributes['name']}, which later calls would have to see{place}")
+    for node in nodes:
+        if node.kind == "prim::SetAttr":
+            raise _assigns(node)
     for node in reversed([n for n in nodes if n.kind == "prim::GetAttr"]):
         first = next(iter(graph.nodes))
         if node is not first:

@@ -172,6 +172,9 @@ class Converters(Generic[BuilderT]):
             given = self._of_blocks[node.kind](builder, _NestedBlocks(self, node, builder, values))
             values.update(zip(node.outputs, map(_as_typed, node.outputs, given), strict=True))
             return
+        self._convert_operator(node, builder, values)
+
+    def _convert_operator(self, node: Node, builder: BuilderT, values: dict[Value, Ref]) -> None:
         convert = self._by_kind.get(node.kind)
         if convert is None:
             raise EngineRefusal(f"{self.language} has no translation of it here")
@@ -272,11 +275,11 @@ def _as_typed(output: Value, result: Ref) -> Ref:
 LISTS = ("prim::ListConstruct",)
 """Kinds that are written where their result is used."""
 UNSET = "prim::Uninitialized"
-"""The kind of a value that is carried through a branch or loop and never read. To converters it is `Unset`."""
+"""The kind of a value that is carried through a branch or loop and never read. To converters it is `NeverRead`."""
 _UNPACK = "prim::ListUnpack"
 
 
-class Unset(Record):
+class NeverRead(Record):
     """A value that is never read: any of its type will do."""
 
 
@@ -295,7 +298,7 @@ def _argument(value: Value, values: Mapping[Value, Ref], builder: Writer) -> Any
         found = values[value]
         return list(found.parts) if isinstance(found, RefList) else found
     if value.node.kind == UNSET:
-        return Unset()
+        return NeverRead()
     if value.node.kind in LISTS:
         return [_argument(part, values, builder) for part in value.node.inputs]
     return builder.operand_of(ref_of(value, "?"))

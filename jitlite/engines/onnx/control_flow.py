@@ -7,7 +7,7 @@ from functools import partial
 
 import torch
 
-from jitlite.engines.converters import Blocks, Ref, Unset
+from jitlite.engines.converters import Blocks, NeverRead, Ref
 from jitlite.engines.engine import EngineRefusal
 from jitlite.engines.onnx.builder import CONVERTERS, OnnxBuilder, OnnxGraph
 from jitlite.ir.graph import Block
@@ -41,7 +41,7 @@ def _carried(out: OnnxBuilder, value: object, wanted: Ref) -> Ref:
     Raises:
         EngineRefusal: it is of another dtype or rank.
     """
-    if isinstance(value, Unset):
+    if isinstance(value, NeverRead):
         return out.same(out.tensor(torch.zeros([0] * wanted.rank, dtype=wanted.dtype)))
     given = out.operand(value, wanted.dtype) if wanted.is_number else out.given(value)
     if (given.dtype, given.rank) != (wanted.dtype, wanted.rank):

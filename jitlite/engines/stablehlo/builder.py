@@ -45,7 +45,7 @@ class SizeCondition(Record, eq=True):
     relation: str
 
 
-class Region(Record):
+class RegionText(Record):
     """A part of an operation.
 
     Attributes:
@@ -237,6 +237,10 @@ class StableHloBuilder(Record, frozen=False):
         bound = least(right - left) if relation == "<=" else None
         if bound is not None and bound >= 0:
             return
+        self._note_condition(left, relation, right)
+
+    def _note_condition(self, left: Dim, relation: str, right: Dim) -> None:
+        """Have it looked at before a call, or in the text where a call does not tell the sizes."""
         if self.computed.isdisjoint(names_in(left)) and self.computed.isdisjoint(names_in(right)):
             self.conditions.append(SizeCondition(left, right, relation))
             return
@@ -273,10 +277,10 @@ class StableHloBuilder(Record, frozen=False):
         return Array(x.name, torch.int64, 0, True, amount=variable(x.name, None))
 
     @contextmanager
-    def region(self) -> Iterator[Region]:
+    def region(self) -> Iterator[RegionText]:
         """Have lines and checks collected for themselves. What is computed within is not known behind it."""
         outer = self.lines, self.checks, dict(self._known)
-        inside = Region()
+        inside = RegionText()
         self.lines, self.checks = inside.lines, inside.checks
         try:
             yield inside

@@ -13,9 +13,9 @@ from functools import partial
 import torch
 
 from jitlite.base.records import replace
-from jitlite.engines.converters import Blocks, Ref, Unset
+from jitlite.engines.converters import Blocks, NeverRead, Ref
 from jitlite.engines.engine import EngineRefusal
-from jitlite.engines.stablehlo.builder import CONVERTERS, Array, Region, StableHloBuilder
+from jitlite.engines.stablehlo.builder import CONVERTERS, Array, RegionText, StableHloBuilder
 from jitlite.engines.stablehlo.literals import tensor_type
 from jitlite.engines.stablehlo.sizes import Dim, least, names_in, product
 from jitlite.ir.graph import Block
@@ -31,7 +31,7 @@ def _tensor(out: StableHloBuilder, value: object, wanted: Ref) -> Array | None:
     Raises:
         EngineRefusal: it is of another dtype or rank than the node gives.
     """
-    if isinstance(value, Unset):
+    if isinstance(value, NeverRead):
         return None
     given = out.operand(value, wanted.dtype) if wanted.is_number else out.given(value)
     if (given.dtype, given.rank) != (wanted.dtype, wanted.rank):
@@ -62,17 +62,17 @@ def _as_results(out: StableHloBuilder, name: str, types: Sequence[Array], why: S
     return [out.computed_int(x) if x.is_number and x.dtype is torch.int64 else x for x in found]
 
 
-def _text(region: Region, parameters: Sequence[Array] = ()) -> str:
+def _text(region: RegionText, parameters: Sequence[Array] = ()) -> str:
     head = f"^bb0({', '.join(f'{p.name}: {p.type}' for p in parameters)}):" if parameters else ""
     return "\n".join([head] * bool(head) + [f"  {line}" for text in region.lines for line in text.splitlines()])
 
 
-def _return(region: Region, values: Sequence[Array]) -> None:
+def _return(region: RegionText, values: Sequence[Array]) -> None:
     names, types = ", ".join(v.name for v in values), ", ".join(v.type for v in values)
     region.lines.append(f'"stablehlo.return"({names}) : ({types}) -> ()')
 
 
-def _all_in_order(out: StableHloBuilder, region: Region) -> Array:
+def _all_in_order(out: StableHloBuilder, region: RegionText) -> Array:
     found = out.full(1, torch.bool)
     for passed, _ in list(region.checks):
         found = out.binary("and", found, passed)
@@ -121,7 +121,7 @@ def _joined_types(out: StableHloBuilder, first: Sequence[Array | None], second: 
 
 def _operation(
     out: StableHloBuilder, op: str, operands: Sequence[Array], types: Sequence[Array], why: Sequence[str],
-    regions: Sequence[Region], parameters: Sequence[Array],
+    regions: Sequence[RegionText], parameters: Sequence[Array],
 ) -> str:  # fmt: skip
     """Write an operation with regions; gives the name of its results."""
     name = out.new_name()
@@ -141,32 +141,45 @@ def loop(out: StableHloBuilder, blocks: Blocks) -> Sequence[Ref]:
     starts = [_tensor(out, value, wanted) for value, wanted in zip(carried, blocks.results, strict=True)]
     types = [replace(x, amount=None) for x in _started(out, blocks, starts)]
     first = [out.full(0, torch.int64), out.operand(start, torch.bool), *types]
-    parameters = [replace(x, name=out.new_name(), is_number=r.is_number, amount=None)
-                  for x, r in zip(first, [Ref("", torch.int64, 0, True), Ref("", torch.bool, 0, True), *blocks.results],
-                                  strict=True)]  # fmt: skip
-    numbered = [out.computed_int(p) if p.is_number and p.dtype is torch.int64 else p for p in parameters]
+    known = [*_COUNT_AND_CONDITION, *blocks.results]
+    named = zip(first, known, strict=True)
+    parameters = [replace(x, name=out.new_name(), is_number=r.is_number, amount=None) for x, r in named]
     with out.region() as body:
-        found = blocks.write(Loop(blocks.node).body, [numbered[0], *numbered[2:]])
-        wanted = [Ref("", torch.bool, 0, True), *blocks.results]
-        given = [_tensor(out, value, ref) for value, ref in zip(found, wanted, strict=True)]
-        ends = [end or p for end, p in zip(given, parameters[1:], strict=True)]
-        for end, p in zip(ends, parameters[1:], strict=True):
-            _fit(out, p.dims, end.dims)
+        ends = _iteration(out, blocks, parameters)
         following = out.binary("add", parameters[0], out.full(1, torch.int64))
         why = [text for _, text in body.checks]
         passed = Array(out.new_name(), torch.bool, 0)
-        checked = [out.binary("and", passed, _all_in_order(out, body))] if why else []
-        returned = [following, *ends, *checked]
+        returned = [following, *ends]
+        if why:
+            returned.append(out.binary("and", passed, _all_in_order(out, body)))
     _return(body, returned)
     with out.region() as condition:
         goes_on = parameters[1]
         if most is not None:
             goes_on = out.binary("and", goes_on, out.compare("LT", parameters[0], most))
     _return(condition, [goes_on])
-    inputs = [*parameters, *([passed] if why else [])]
-    operands = [*first, *([out.full(1, torch.bool)] if why else [])]
+    inputs, operands = list(parameters), list(first)
+    if why:
+        inputs.append(passed)
+        operands.append(out.full(1, torch.bool))
     name = _operation(out, "while", operands, first, why, [condition, body], inputs)
     return _as_results(out, name, parameters, why)[2:]
+
+
+_COUNT_AND_CONDITION = (Ref("", torch.int64, 0, True), Ref("", torch.bool, 0, True))
+"""What a loop carries besides that of the graph."""
+
+
+def _iteration(out: StableHloBuilder, blocks: Blocks, parameters: Sequence[Array]) -> list[Array]:
+    """Write the body; gives whether it goes on, and what is carried on."""
+    numbered = [out.computed_int(p) if p.is_number and p.dtype is torch.int64 else p for p in parameters]
+    found = blocks.write(Loop(blocks.node).body, [numbered[0], *numbered[2:]])
+    wanted = [_COUNT_AND_CONDITION[1], *blocks.results]
+    given = [_tensor(out, value, ref) for value, ref in zip(found, wanted, strict=True)]
+    ends = [end or p for end, p in zip(given, parameters[1:], strict=True)]
+    for end, p in zip(ends, parameters[1:], strict=True):
+        _fit(out, p.dims, end.dims)
+    return ends
 
 
 def _started(out: StableHloBuilder, blocks: Blocks, starts: Sequence[Array | None]) -> list[Array]:
