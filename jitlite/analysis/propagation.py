@@ -247,6 +247,15 @@ class Propagation:
         known = is_listed(held) and type(index) is int and -len(held) <= index < len(held)
         self._set(node.output, held[index] if known else _nothing(node.output.type))
 
+    def _item(self, node: Node) -> None:
+        """An item of a list of tensors, or of something else."""
+        held, index = self.fact(node.inputs[0]), self.fact(node.inputs[1]) if len(node.inputs) > 1 else UNKNOWN
+        known = is_listed(held) and type(index) is int and -len(held) <= index < len(held)
+        if known and isinstance(node.output.type, T.TensorType) and isinstance(held[index], TensorFact):
+            self._set(node.output, held[index])
+        else:
+            self._operator(node)
+
     def _tuple_slice(self, node: Node) -> None:
         held = self.fact(node.input)
         first, last = node.attributes["beg"], node.attributes["end"]
@@ -398,6 +407,7 @@ _BY_KIND: dict[str, Callable[[Propagation, Node], None]] = {
     "prim::TupleIndex": Propagation._tuple_item,
     "prim::TupleSlice": Propagation._tuple_slice,
     "prim::ListConstruct": Propagation._list,
+    "aten::__getitem__": Propagation._item,
     "prim::ListUnpack": Propagation._unpack,
     "prim::Uninitialized": Propagation._never,
     "prim::unchecked_cast": Propagation._same,

@@ -16,9 +16,12 @@ import torch
 
 from jitlite.analysis import effects
 from jitlite.analysis.alias import AliasDb
+from jitlite.api.script import script
+from jitlite.api.script_graphs import decide_by_arguments, decide_by_types, sink_unset
 from jitlite.api.trace import trace
+from jitlite.base.errors.ways_out import NO_TRACE
 from jitlite.base.records import Record
-from jitlite.base.source import SourceRange, did_you_mean
+from jitlite.base.source import CompileError, SourceRange, did_you_mean
 from jitlite.engines.engine import EngineRefusal
 from jitlite.export.to_fx.fx_graph import to_fx
 from jitlite.frontend.tracing.trace_warnings import TracerWarning
@@ -46,6 +49,13 @@ def fixed_sizes(dynamic_shapes: DynamicShapes, name: str, tensor: torch.Tensor) 
     if isinstance(dynamic_shapes, Mapping):
         varies = {d % rank for d in dynamic_shapes.get(name, ())}
     return tuple(None if d in varies and n > 1 else n for d, n in enumerate(tensor.shape))
+
+
+def _fixed_type(dynamic_shapes: DynamicShapes, name: str, value: object) -> TensorType | None:
+    """The type of an argument that is a tensor, with the sizes that do not vary."""
+    if not isinstance(value, torch.Tensor):
+        return None
+    return TensorType.of(value.dtype, fixed_sizes(dynamic_shapes, name, value), None, value.device)
 
 
 def check_dynamic_shapes(dynamic_shapes: DynamicShapes, names: Sequence[str], examples: Sequence[object]) -> None:
@@ -129,15 +139,22 @@ def core_graph_of(
     with torch.no_grad():
         run(graph, "inline")
         _decide_training(graph)
+        if isinstance(traced, ScriptModule | ScriptFunction):
+            named = zip(names_of(original), args, strict=False)
+            types = [_fixed_type(dynamic_shapes, name, value) for name, value in named]
+            decide_by_arguments(graph, args, types, module)
         if not results_are_used_alone and _shares_memory(graph):
             raise EngineRefusal("a result shares memory with an argument, a parameter or another result")
         report = lower_to_core_aten(graph, args, module=module, strict=False)
+        if isinstance(traced, ScriptModule | ScriptFunction):
+            decide_by_types(graph, types, module)
+            sink_unset(graph)
         if has_effects(graph):
             raise EngineRefusal(
                 f"it writes what it is given, draws random numbers, or has other effects: {_seen_in(graph)}"
             )
         for value, t in facts_of(graph, args, module).items():
-            value.type = _rank_and_dtype(t) if isinstance(t, TensorType | T.TupleType) else value.type
+            value.type = _rank_and_dtype(t, value.type)
     return CoreGraph(function.name, graph, module, report)
 
 
@@ -145,7 +162,7 @@ def _traced(original: Callable[..., object], args: Sequence[object], dynamic_sha
     """Record a model on fake tensors.
 
     Of a script, each operator is recorded that it comes to for these arguments, if no branch or loop depends on what is
-    in tensors. Else the graph of the script is taken over as it is.
+    in tensors. Else it is the script, and of a module in Python one that is made of it.
 
     Raises:
         EngineRefusal: it prints, or gives other objects than tensors, numbers and containers of these.
@@ -161,7 +178,23 @@ def _traced(original: Callable[..., object], args: Sequence[object], dynamic_sha
     elif isinstance(original, torch.nn.Module):
         tensors = {id(t): t for t in (*original.parameters(), *original.buffers())}
         target = copy.deepcopy(original, tensors)
-    return _ModelRecording(target, names_of(original)).trace(args, dynamic_shapes)
+    try:
+        return _ModelRecording(target, names_of(original)).trace(args, dynamic_shapes)
+    except CompileError as why:
+        scripted = _with_control_flow(original) if why.code == NO_TRACE.code else None
+        if scripted is None:
+            raise
+        return scripted
+
+
+def _with_control_flow(original: Callable[..., object]) -> ScriptModule | ScriptFunction | None:
+    """The script of a model that cannot be recorded; None if none can be made of it."""
+    if isinstance(original, ScriptModule | ScriptFunction):
+        return original
+    with contextlib.suppress(CompileError, TypeError):
+        found = script(original)
+        return found if isinstance(found, ScriptModule | ScriptFunction) else None
+    return None
 
 
 def _of_script(original: ScriptModule | ScriptFunction, args: Sequence[object], dynamic_shapes: DynamicShapes) -> Any:
@@ -355,10 +388,11 @@ _UNSEEN = (ENGINE_GROUP, "prim::RaiseException")
 """Kinds with an effect that nobody sees before the call has ended."""
 
 
-def _rank_and_dtype(t: T.Type) -> T.Type:
+def _rank_and_dtype(t: T.Type, otherwise: T.Type) -> T.Type:
+    """What is known of a tensor, and of those in a tuple; of all else what was known before."""
     if isinstance(t, T.TupleType):
-        return t.with_contained([_rank_and_dtype(part) for part in t.elements])
+        return t.with_contained([_rank_and_dtype(part, part) for part in t.elements])
     if not isinstance(t, TensorType):
-        return t
+        return otherwise
     sizes = None if t.sizes is None else [0 if n == 0 else None for n in t.sizes]  # others may be of other calls
     return TensorType.of(t.dtype, sizes, None, t.device)

@@ -18,10 +18,11 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import torch
 
-from jitlite.base.records import Record
+from jitlite.base.records import Record, replace
 from jitlite.engines.engine import EngineRefusal
 from jitlite.ir import types as T
-from jitlite.ir.graph import Graph, Node, Value, constant_of, is_constant
+from jitlite.ir.analysis import captured_values
+from jitlite.ir.graph import Block, Graph, Node, Value, constant_of, is_constant
 from jitlite.ir.types import TensorType
 
 
@@ -30,9 +31,9 @@ class Ref(Record, eq=True):
 
     Attributes:
         name: of the value.
-        dtype: of a tensor; int64 or float64 of a number.
+        dtype: of a tensor; int64, float64 or bool of a number.
         rank: of a tensor; 0 of a number.
-        is_number: is it an int or a float of the graph?
+        is_number: is it an int, a float or a bool of the graph?
         sizes: of an operand that is not written yet; None for those that are not known.
     """
 
@@ -71,6 +72,29 @@ class Writer(Protocol):
         ...
 
 
+class Blocks(Protocol):
+    """The node with blocks that is converted."""
+
+    @property
+    def node(self) -> Node:
+        """The node."""
+        ...
+
+    @property
+    def arguments(self) -> Sequence[object]:
+        """What its inputs are."""
+        ...
+
+    @property
+    def results(self) -> Sequence[Ref]:
+        """What is known of its outputs."""
+        ...
+
+    def write(self, block: Block, parameters: Sequence[Ref]) -> list[object]:
+        """Write the nodes of a block; gives what it returns, as converters get arguments."""
+        ...
+
+
 BuilderT = TypeVar("BuilderT", bound=Writer)
 ConverterT = TypeVar("ConverterT", bound=Callable[..., Results])
 
@@ -87,6 +111,7 @@ class Converters(Generic[BuilderT]):
         self.language = language
         self._new_builder = new_builder
         self._by_kind: dict[str, Callable[..., Results]] = {}
+        self._of_blocks: dict[str, Callable[[BuilderT, Blocks], Sequence[Ref]]] = {}
 
     def of(self, *kinds: str) -> Callable[[ConverterT], ConverterT]:
         """Declare the function to be the converter of operators of these kinds.
@@ -104,6 +129,19 @@ class Converters(Generic[BuilderT]):
 
         return declare
 
+    def of_blocks(
+        self, kind: str
+    ) -> Callable[[Callable[[BuilderT, Blocks], Sequence[Ref]]], Callable[[BuilderT, Blocks], Sequence[Ref]]]:
+        """Declare the function to be the converter of nodes of this kind, which have blocks."""
+
+        def declare(
+            function: Callable[[BuilderT, Blocks], Sequence[Ref]],
+        ) -> Callable[[BuilderT, Blocks], Sequence[Ref]]:
+            self._of_blocks[kind] = function
+            return function
+
+        return declare
+
     @property
     def kinds(self) -> Mapping[str, Callable[..., Results]]:
         """All converters, by the kind of nodes."""
@@ -111,7 +149,7 @@ class Converters(Generic[BuilderT]):
 
     def why_not(self, node: Node) -> str | None:
         """Why the node has no translation; None where it has one."""
-        if node.kind in LISTS:
+        if node.kind in (*LISTS, UNSET):
             return None
         try:
             self.convert(node, self._new_builder(), {})
@@ -125,11 +163,18 @@ class Converters(Generic[BuilderT]):
         Raises:
             EngineRefusal: there is no translation.
         """
-        if node.kind in LISTS:
+        if node.kind in (*LISTS, UNSET):
             return
         if node.kind == _UNPACK and node.input.node.kind in (*LISTS, *self._by_kind):
             self._unpack(node, builder, values)
             return
+        if node.kind in self._of_blocks:
+            given = self._of_blocks[node.kind](builder, _NestedBlocks(self, node, builder, values))
+            values.update(zip(node.outputs, map(_as_typed, node.outputs, given), strict=True))
+            return
+        self._convert_operator(node, builder, values)
+
+    def _convert_operator(self, node: Node, builder: BuilderT, values: dict[Value, Ref]) -> None:
         convert = self._by_kind.get(node.kind)
         if convert is None:
             raise EngineRefusal(f"{self.language} has no translation of it here")
@@ -146,7 +191,7 @@ class Converters(Generic[BuilderT]):
         found = convert(builder, *arguments)
         results = [found] if isinstance(found, Ref) else list(found)
         for output, result in zip(node.outputs, results, strict=False):
-            values[output] = result
+            values[output] = _as_typed(output, result)
         missing = node.outputs[len(results) :]
         if any(value.has_uses for value in missing):
             raise EngineRefusal("a result of it is used that has no translation")
@@ -177,14 +222,69 @@ class Converters(Generic[BuilderT]):
         Raises:
             EngineRefusal: a node has no translation.
         """
-        for node in graph.nodes:
-            if node.kind != "prim::Constant":
-                self.convert(node, builder, values)
+        self.write_block(graph.block, builder, values)
+
+    def write_block(self, block: Block, builder: BuilderT, values: dict[Value, Ref]) -> None:
+        """Write the nodes of a block.
+
+        Raises:
+            EngineRefusal: a node has no translation.
+        """
+        for node in block.computations:
+            self.convert(node, builder, values)
+
+
+class _NestedBlocks(Generic[BuilderT]):
+    """The blocks of a node. What they take from around them is one operand each, also while nothing is known of it."""
+
+    def __init__(
+        self, converters: Converters[BuilderT], node: Node, builder: BuilderT, values: dict[Value, Ref]
+    ) -> None:
+        self._converters, self._builder, self._values = converters, builder, values
+        self._node = node
+        for value in (*node.inputs, *captured_values(node)):
+            if value not in values and not is_constant(value) and value.node.kind not in (*LISTS, UNSET):
+                values[value] = builder.operand_of(ref_of(value, "?"))
+        self._arguments: list[object] = [_argument(value, values, builder) for value in node.inputs]
+        self._results = [ref_of(output, "") for output in node.outputs]
+
+    @property
+    def node(self) -> Node:
+        return self._node
+
+    @property
+    def arguments(self) -> Sequence[object]:
+        return self._arguments
+
+    @property
+    def results(self) -> Sequence[Ref]:
+        return self._results
+
+    def write(self, block: Block, parameters: Sequence[Ref]) -> list[object]:
+        self._values.update(zip(block.inputs, parameters, strict=True))
+        self._converters.write_block(block, self._builder, self._values)
+        return [_argument(value, self._values, self._builder) for value in block.outputs]
+
+
+def _as_typed(output: Value, result: Ref) -> Ref:
+    """A result, as a number where it is one."""
+    is_number = output.type in _NUMBERS
+    return replace(result, is_number=True) if is_number and not result.is_number else result
 
 
 LISTS = ("prim::ListConstruct",)
 """Kinds that are written where their result is used."""
+UNSET = "prim::Uninitialized"
+"""The kind of a value that is carried through a branch or loop and never read. To converters it is `NeverRead`."""
 _UNPACK = "prim::ListUnpack"
+
+
+class NeverRead(Record):
+    """A value that is never read: any of its type will do."""
+
+
+_NUMBERS: Mapping[T.Type, torch.dtype] = {T.INT: torch.int64, T.FLOAT: torch.float64, T.BOOL: torch.bool}
+"""The dtypes of numbers, as tensors without dimensions."""
 
 
 def _is_tensor_list(t: T.Type) -> bool:
@@ -197,6 +297,8 @@ def _argument(value: Value, values: Mapping[Value, Ref], builder: Writer) -> Any
     if value in values:
         found = values[value]
         return list(found.parts) if isinstance(found, RefList) else found
+    if value.node.kind == UNSET:
+        return NeverRead()
     if value.node.kind in LISTS:
         return [_argument(part, values, builder) for part in value.node.inputs]
     return builder.operand_of(ref_of(value, "?"))
@@ -208,8 +310,8 @@ def ref_of(value: Value, name: str) -> Ref:
     Raises:
         EngineRefusal: dtype or rank are not known, or it is neither tensor nor number.
     """
-    if value.type in (T.INT, T.FLOAT):
-        return Ref(name, torch.int64 if value.type is T.INT else torch.float64, 0, True)
+    if value.type in _NUMBERS:
+        return Ref(name, _NUMBERS[value.type], 0, True)
     if not isinstance(value.type, TensorType):
         raise EngineRefusal(f"an operand of type {value.type} is no tensor and no number")
     if value.type.dtype is None or value.type.sizes is None:
@@ -252,20 +354,22 @@ def common_dtype(a: object, b: object) -> torch.dtype:
     """The dtype in which torch compares or adds the two.
 
     Raises:
-        EngineRefusal: neither is a tensor.
+        EngineRefusal: they are numbers of two types.
     """
     first, second = _sample(a), _sample(b)
+    if isinstance(first, bool | int | float) and type(first) is type(second):
+        return torch.tensor(first).dtype if not isinstance(first, float) else torch.float64
     if not isinstance(first, torch.Tensor):
         first, second = second, first
     if not isinstance(first, torch.Tensor):
-        raise EngineRefusal("it compares numbers")
+        raise EngineRefusal("it compares numbers of two types")
     return torch.result_type(first, second)
 
 
 def _sample(value: object) -> Sample:
     if isinstance(value, Ref):
         if value.is_number:
-            return 1 if value.dtype is torch.int64 else 1.0
+            return bool(1) if value.dtype is torch.bool else 1 if value.dtype is torch.int64 else 1.0
         return torch.empty([1] * value.rank, dtype=value.dtype, device="meta")
     if not isinstance(value, Sample):
         raise EngineRefusal(f"an operand is {type(value).__name__}")

@@ -141,7 +141,7 @@ def with_weights_as_inputs(body: Graph) -> tuple[Graph, tuple[torch.Tensor, ...]
     So equal layers share what is compiled, and it is small.
     """
     graph, weights = body.copy(), []
-    for node in list(graph.nodes):
+    for node in list(graph.all_nodes()):
         value = constant_of(node.output) if node.kind == "prim::Constant" else None
         if isinstance(value, torch.Tensor) and value.numel() > LARGEST_EMBEDDED:
             node.output.replace_all_uses_with(graph.add_input(TensorType.from_tensor(value)))

@@ -24,7 +24,7 @@ from jitlite.base.records import Record
 from jitlite.base.source import NotSupportedError
 from jitlite.engines.engine import EngineRefusal
 from jitlite.ir import types as T
-from jitlite.ir.graph import Graph, Node, Value, constant_of, is_constant
+from jitlite.ir.graph import Block, Graph, Node, Value, constant_of, is_constant
 from jitlite.ir.types import TensorType, Type
 from jitlite.passes.example_facts import attribute_of
 from jitlite.passes.registry import run
@@ -83,13 +83,20 @@ def check_supported(graph: Graph, language: str, why_not: Callable[[Node], str |
         UnsupportedOperators: some have not; it lists all.
     """
     left: dict[tuple[str, str], list[Node]] = {}
-    for node in graph.nodes:
-        reason = None if node.kind == "prim::Constant" else why_not(node)
-        if reason is not None:
-            left.setdefault((node.kind, reason), []).append(node)
+    for node, reason in _unsupported(graph.block, why_not):
+        left.setdefault((node.kind, reason), []).append(node)
     if left:
         found = [Unsupported(kind, reason, len(nodes), _places(nodes)) for (kind, reason), nodes in left.items()]
         raise UnsupportedOperators(language, found, next(iter(left.values()))[0])
+
+
+def _unsupported(block: Block, why_not: Callable[[Node], str | None]) -> Iterator[tuple[Node, str]]:
+    """The nodes that have no translation, and why; of a branch or loop those within it that are at fault."""
+    for node in block.computations:
+        reason = why_not(node)
+        if reason is not None:
+            inside = [found for inner in node.blocks for found in _unsupported(inner, why_not)]
+            yield from inside or [(node, reason)]
 
 
 def _places(nodes: Sequence[Node]) -> tuple[str, ...]:
@@ -157,7 +164,7 @@ def _take_out_weights(made: WholeGraph, named: Sequence[tuple[Value, str]]) -> N
     """Let larger constants, and attributes, be inputs; those that are one tensor are one input."""
     names = dict(named)
     known: dict[int, Value] = {}
-    for node in [n for n in made.graph.nodes if n.kind == "prim::Constant"]:
+    for node in [n for n in made.graph.all_nodes() if n.kind == "prim::Constant"]:
         tensor = constant_of(node.output)
         if not isinstance(tensor, torch.Tensor):
             continue

@@ -200,7 +200,8 @@ class _BlockClusters:
         """From the maker to the user of a value that may cross no border; None for what is not in this block."""
         for j, node in enumerate(self._nodes):
             for value in _read_by(node):
-                if not may_cross(value.type) and not is_constant(value):
+                is_unset = value.node.kind == "prim::Uninitialized"  # nothing can be handed over
+                if (is_unset or not may_cross(value.type)) and not is_constant(value):
                     yield self._position.get(value.node), j
         for value in self._block.outputs:
             if not may_cross(value.type):

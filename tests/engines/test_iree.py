@@ -8,6 +8,7 @@ import warnings
 import pytest
 import torch
 import torch.nn.functional as F
+from control_flow_models import of_growing_sizes, of_one_size
 from engine_cases import CASES, DECIDED_BY_SIZES, Calls, floats, pair, with_indices
 from torch import Tensor, nn
 
@@ -191,6 +192,44 @@ def test_a_group_that_begins_within_a_model_knows_its_sizes():
             torch.testing.assert_close(fast(x), model(x), rtol=1e-4, atol=1e-5)
     told = str(fast.explain())
     assert not fast.counters.fallbacks and "group 1" in told and "run as a graph" not in told, told
+
+
+@pytest.mark.parametrize("name", ["branches", "steps", "halves", "choices"])
+def test_branches_and_loops(name):
+    model, calls, varying = of_one_size()[name]
+    fast = jitlite.optimize(model, calls[0], engine="iree", dynamic_shapes={n: [0] for n in varying})
+    with torch.no_grad():
+        for args in calls:
+            torch.testing.assert_close(fast(*args), model(*args), rtol=1e-4, atol=1e-5)
+    told = fast.explain()
+    assert fast.counters.compiled == 1 and not fast.counters.fallbacks, told
+    inside, everything = map(int, re.search(r"(\d+) of (\d+) operators on tensors", told).groups())
+    assert inside == everything and "the model as it was" not in told, told
+
+
+def test_what_changes_its_size_in_a_loop_stays_outside():
+    model, calls, varying = of_growing_sizes()
+    fast = jitlite.optimize(model, calls[0], engine=small(), dynamic_shapes={n: [0] for n in varying})
+    for args in calls:
+        torch.testing.assert_close(fast(*args), model(*args))
+    assert "prim::Loop, 1 time: what is carried through it changes its sizes" in fast.explain()
+
+
+def test_an_index_out_of_range_in_a_loop_raises_what_eager_raises():
+    def f(x: Tensor, i: Tensor) -> Tensor:
+        y = x.sum(0)
+        while bool(y.sum() < 30):
+            y = y + F.embedding(i, x).sum(0) + 1
+            i = i + 1
+        return y
+
+    x, i = torch.rand(5, 3) + 1, torch.tensor([0, 1])
+    fast = jitlite.optimize(f, (x, i), engine="iree")
+    torch.testing.assert_close(fast(x, i), f(x, i))
+    assert fast.counters.compiled == 1, fast.explain()
+    with pytest.raises(IndexError, match="index out of range"):
+        fast(x / 99, i)
+    torch.testing.assert_close(fast(x, i), f(x, i))
 
 
 # -- errors, memory and failures

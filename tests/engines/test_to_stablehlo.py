@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import torch
 import torch.nn.functional as F
+from control_flow_models import of_one_size
 from torch import Tensor, nn
 
 import jitlite
@@ -184,6 +185,32 @@ def complex_numbers(x: Tensor) -> Tensor:
 def test_what_has_no_meaning_in_stablehlo_is_refused(f, args, says):
     with pytest.raises(jitlite.CompileError, match=says):
         jitlite.to_stablehlo(f, args)
+
+
+def test_branches_and_loops():
+    models = of_one_size()
+    for name, operations in {"branches": ["if"], "steps": ["if", "while"], "halves": ["while"]}.items():
+        model, calls, varying = models[name]
+        text = jitlite.to_stablehlo(model, calls[0], dynamic_shapes={n: [0] for n in varying})
+        assert all(f'"stablehlo.{op}"' in text for op in operations), text
+
+
+def grows(x: Tensor) -> Tensor:
+    while bool(x.sum() < 10):
+        x = torch.cat([x, x + 1])
+    return x
+
+
+def two_sizes(x: Tensor) -> Tensor:
+    return x[:2] if bool(x.sum() > 0) else x[:1]
+
+
+@pytest.mark.parametrize("f", [grows, two_sizes], ids=["a loop", "a branch"])
+@pytest.mark.parametrize("varying", [False, {"x": [0]}], ids=["fixed", "varying"])
+def test_what_changes_its_size_is_refused_with_its_line(f, varying):
+    with pytest.raises(UnsupportedOperators, match="carried through it changes its sizes") as info:
+        jitlite.to_stablehlo(f, torch.ones(4, 3), dynamic_shapes=varying)
+    assert re.search(r"test_to_stablehlo\.py:\d+", str(info.value))
 
 
 def test_training_mode_and_names_are_checked():

@@ -40,6 +40,8 @@ def _operands(out: OnnxBuilder, a: object, b: object) -> tuple[Ref, Ref]:
     dtype = out.results[0].dtype
     if dtype is torch.bool:
         raise EngineRefusal("it is arithmetic on bools")
+    if out.results[0].is_number and dtype.is_floating_point and (isinstance(b, Ref) or b == 0):
+        raise EngineRefusal("it divides numbers, which raises where the divisor is 0")
     if dtype.is_floating_point:
         return out.operand(a, dtype), out.operand(b, dtype)
     divisor = out.operand(b, torch.int64)
@@ -89,6 +91,13 @@ def _remainder(out: OnnxBuilder, a: Ref, b: Ref) -> Ref:
     differs = _joined(out, "Xor", _compared(out, "Less", rest, 0), _compared(out, "Less", b, 0))
     is_rest = out.like("Not", _compared(out, "Equal", rest, 0))
     return _chosen(out, _joined(out, "And", is_rest, differs), _binary(out, "Add", rest, b), rest)
+
+
+@_of("aten::floordiv")
+def floordiv(out: OnnxBuilder, a: object, b: object) -> Ref:
+    if out.results[0].dtype is not torch.int64:
+        raise EngineRefusal("it divides floats that are no tensors")
+    return _floored(out, *_operands(out, a, b))
 
 
 @_of("aten::remainder")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import field
+from typing import TypeAlias
 
 import torch
 
@@ -13,7 +15,7 @@ from jitlite.engines.engine import EngineRefusal
 
 OPSET = 20
 
-Attribute = int | float | str | Sequence[int]
+Attribute: TypeAlias = "int | float | str | Sequence[int] | OnnxGraph"
 Operand = Ref | None
 
 
@@ -32,6 +34,19 @@ class OnnxNode(Record):
     attributes: dict[str, Attribute]
 
 
+class OnnxGraph(Record):
+    """A graph within a node, which may use what is around it.
+
+    Attributes:
+        inputs, outputs: its parameters, and what it gives.
+        nodes: in order.
+    """
+
+    inputs: Sequence[Ref]
+    nodes: Sequence[OnnxNode]
+    outputs: Sequence[Ref]
+
+
 class OnnxBuilder(Record, frozen=False):
     """Collects nodes. Each method that adds some gives the `Ref` of their result."""
 
@@ -39,6 +54,11 @@ class OnnxBuilder(Record, frozen=False):
     initializers: dict[str, torch.Tensor] = field(default_factory=dict)
     results: list[Ref] = field(default_factory=list)
     names: set[str] = field(default_factory=set)
+    _outermost: list[OnnxNode] = field(default_factory=list)
+    """The nodes around all graphs within nodes, while such a graph is written."""
+    _inside: set[str] = field(default_factory=set)
+    """Names of values of graphs within nodes."""
+    _depth: int = 0
     _count: int = 0
 
     def new_name(self, wanted: str | None = None) -> str:
@@ -48,6 +68,8 @@ class OnnxBuilder(Record, frozen=False):
             self._count += 1
             name = f"{wanted}_{self._count}" if wanted else f"v{self._count}"
         self.names.add(name)
+        if self._depth:
+            self._inside.add(name)
         return name
 
     def node(self, op: str, inputs: Sequence[Operand], dtype: torch.dtype, rank: int, **attributes: Attribute) -> Ref:
@@ -60,7 +82,11 @@ class OnnxBuilder(Record, frozen=False):
         """A node with several results, each of this dtype and rank."""
         made = [Ref(self.new_name(), dtype, rank) for dtype, rank in results]
         names = tuple("" if value is None else value.name for value in inputs)
-        self.nodes.append(OnnxNode(op, names, tuple(r.name for r in made), attributes))
+        nodes = self.nodes
+        if op == "Transpose" and self._depth and not self._inside.intersection(names):
+            nodes = self._outermost  # once for all iterations; onnxruntime 1.32 loses it where it fuses it in a loop
+            self._inside.difference_update(r.name for r in made)
+        nodes.append(OnnxNode(op, names, tuple(r.name for r in made), attributes))
         return made
 
     def result(self, op: str, inputs: Sequence[Operand], **attributes: Attribute) -> Ref:
@@ -71,6 +97,23 @@ class OnnxBuilder(Record, frozen=False):
         """A node with one input, whose result has its dtype and rank."""
         return self.node(op, [x], x.dtype, x.rank, **attributes)
 
+    def same(self, x: Ref) -> Ref:
+        """The value under a name of its own."""
+        return self.node("Identity", [x], x.dtype, x.rank)
+
+    @contextmanager
+    def nested(self) -> Iterator[list[OnnxNode]]:
+        """Have nodes collected in a list of their own."""
+        outer, self.nodes = self.nodes, []
+        if not self._depth:
+            self._outermost = outer
+        self._depth += 1
+        try:
+            yield self.nodes
+        finally:
+            self.nodes = outer
+            self._depth -= 1
+
     def operand_of(self, ref: Ref) -> Ref:
         """It is taken as it is."""
         return ref
@@ -79,6 +122,7 @@ class OnnxBuilder(Record, frozen=False):
     def tensor(self, value: torch.Tensor, name: str | None = None) -> Ref:
         """A constant tensor."""
         name = self.new_name(name)
+        self._inside.discard(name)  # initializers belong to the outermost graph
         self.initializers[name] = value.detach().cpu().resolve_neg().contiguous()
         return Ref(name, value.dtype, value.dim())
 

@@ -12,12 +12,12 @@ import torch
 from jitlite.base.whole_files import replacing
 from jitlite.engines.converters import Ref, ref_of
 from jitlite.engines.engine import EngineRefusal
-from jitlite.engines.onnx import arithmetic, images, indexing, layers, pointwise, views
-from jitlite.engines.onnx.builder import CONVERTERS, OPSET, OnnxBuilder, OnnxNode, bits_of, element_type
+from jitlite.engines.onnx import arithmetic, control_flow, images, indexing, layers, pointwise, views
+from jitlite.engines.onnx.builder import CONVERTERS, OPSET, OnnxBuilder, OnnxGraph, OnnxNode, bits_of, element_type
 from jitlite.engines.whole_graphs import WholeGraph, check_supported
 from jitlite.ir.graph import Graph, Value, constant_of, is_constant
 
-_SUBJECTS = (arithmetic, images, indexing, layers, pointwise, views)
+_SUBJECTS = (arithmetic, control_flow, images, indexing, layers, pointwise, views)
 """The modules that declare converters."""
 IR_VERSION = 10
 """The version of the format, which onnxruntime 1.19 and later reads."""
@@ -89,7 +89,7 @@ def _model(
 ) -> onnx.ModelProto:
     helper = onnx.helper
     made = helper.make_graph(
-        [helper.make_node(n.op, list(n.inputs), list(n.outputs), **n.attributes) for n in builder.nodes],
+        [_node(n) for n in builder.nodes],
         name,
         [_declared(ref, shape) for ref, shape in zip(inputs, shapes, strict=True)],
         [_declared(ref, None) for ref in outputs],
@@ -98,6 +98,19 @@ def _model(
     model = helper.make_model(made, opset_imports=[helper.make_opsetid("", OPSET)], producer_name="jitlite")
     model.ir_version = IR_VERSION
     return model
+
+
+def _node(node: OnnxNode) -> onnx.NodeProto:
+    attributes = {
+        k: _graph(v, f"{node.outputs[0]}_{k}") if isinstance(v, OnnxGraph) else v for k, v in node.attributes.items()
+    }
+    return onnx.helper.make_node(node.op, list(node.inputs), list(node.outputs), **attributes)
+
+
+def _graph(graph: OnnxGraph, name: str) -> onnx.GraphProto:
+    """A graph within a node. The sizes of what it takes may change from one iteration to the next."""
+    inputs, outputs = ([_declared(ref, None) for ref in refs] for refs in (graph.inputs, graph.outputs))
+    return onnx.helper.make_graph([_node(n) for n in graph.nodes], name, inputs, outputs)
 
 
 def _initializer(name: str, tensor: torch.Tensor) -> onnx.TensorProto:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import field
 
 import torch
@@ -11,7 +12,7 @@ from jitlite.base.records import Record, replace
 from jitlite.engines.converters import Converters, Ref
 from jitlite.engines.engine import EngineRefusal
 from jitlite.engines.stablehlo.literals import array, dense, ints, number_text, tensor_type
-from jitlite.engines.stablehlo.sizes import Dim, Size, is_never_negative, least, variable
+from jitlite.engines.stablehlo.sizes import Dim, Size, is_never_negative, least, names_in, variable
 
 
 class Array(Ref, eq=True):
@@ -44,6 +45,18 @@ class SizeCondition(Record, eq=True):
     relation: str
 
 
+class RegionText(Record):
+    """A part of an operation.
+
+    Attributes:
+        lines: of it.
+        checks: what has to be true whenever it runs.
+    """
+
+    lines: list[str] = field(default_factory=list)
+    checks: list[tuple[Array, str]] = field(default_factory=list)
+
+
 class StableHloBuilder(Record, frozen=False):
     """Collects lines. Each method that adds some gives the `Array` of their result.
 
@@ -61,6 +74,8 @@ class StableHloBuilder(Record, frozen=False):
     results: list[Ref] = field(default_factory=list)
     conditions: list[SizeCondition] = field(default_factory=list)
     checks: list[tuple[Array, str]] = field(default_factory=list)
+    computed: set[str] = field(default_factory=set)
+    """Numbers that sizes are formulas of, and that a call does not tell: they are computed."""
     sources: dict[str, str] = field(default_factory=dict)
     """The text that computes each value that sizes are formulas of."""
     _known: dict[str, str] = field(default_factory=dict)
@@ -220,8 +235,18 @@ class StableHloBuilder(Record, frozen=False):
                 raise EngineRefusal(f"its sizes do not fit: {left} is not {relation} {right}")
             return
         bound = least(right - left) if relation == "<=" else None
-        if bound is None or bound < 0:
+        if bound is not None and bound >= 0:
+            return
+        self._note_condition(left, relation, right)
+
+    def _note_condition(self, left: Dim, relation: str, right: Dim) -> None:
+        """Have it looked at before a call, or in the text where a call does not tell the sizes."""
+        if self.computed.isdisjoint(names_in(left)) and self.computed.isdisjoint(names_in(right)):
             self.conditions.append(SizeCondition(left, right, relation))
+            return
+        op = "EQ" if relation == "==" else "LE"
+        holds = self.compare(op, self.scalar(left), self.scalar(right))
+        self.checks.append((holds, "a size or an index that is computed does not fit"))
 
     def joined_dim(self, a: Dim, b: Dim) -> Dim:
         """The size that two are broadcast to. Where that is not known, it is taken that they are equal.
@@ -244,6 +269,28 @@ class StableHloBuilder(Record, frozen=False):
             for d, dim in enumerate(dims, rank - len(dims)):
                 found[d] = self.joined_dim(found[d], dim)
         return tuple(found)
+
+    def computed_int(self, x: Array) -> Array:
+        """An int that is in a tensor without dimensions, as an int of the graph."""
+        self.sources[x.name] = x.name
+        self.computed.add(x.name)
+        return Array(x.name, torch.int64, 0, True, amount=variable(x.name, None))
+
+    @contextmanager
+    def region(self) -> Iterator[RegionText]:
+        """Have lines and checks collected for themselves. What is computed within is not known behind it."""
+        outer = self.lines, self.checks, dict(self._known)
+        inside = RegionText()
+        self.lines, self.checks = inside.lines, inside.checks
+        try:
+            yield inside
+        finally:
+            self.lines, self.checks, self._known = outer
+
+    def new_name(self) -> str:
+        """A name that no value has."""
+        self._count += 1
+        return f"%{self._count}"
 
     # -- operations that move elements
     def broadcast_to(self, x: Array, dims: Sequence[Dim], at: Sequence[int] | None = None) -> Array:

@@ -103,6 +103,8 @@ def _of_ints(out: StableHloBuilder, *given: object) -> list[Dim] | None:
     result = out.results[0]
     if not result.is_number:
         return None
+    if result.dtype is torch.bool:
+        raise EngineRefusal("it computes with bools that are no tensors")
     if result.dtype is not torch.int64:
         raise EngineRefusal("it computes with floats that are no tensors")
     return [out.dim_of(value) for value in given]
@@ -296,8 +298,6 @@ def elu(out: StableHloBuilder, x: object, alpha: object = 1, scale: object = 1, 
 
 
 def _compare(op: str, out: StableHloBuilder, a: object, b: object) -> Array:
-    if out.results[0].is_number:
-        raise EngineRefusal("it compares numbers")
     common = common_dtype(a, b)
     return out.compare(op, out.operand(a, common), out.operand(b, common))
 

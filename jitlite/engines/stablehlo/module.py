@@ -10,14 +10,14 @@ import torch
 from jitlite.base.records import Record, replace
 from jitlite.engines.converters import ref_of
 from jitlite.engines.engine import EngineRefusal
-from jitlite.engines.stablehlo import elementwise, layers, reductions, views
+from jitlite.engines.stablehlo import control_flow, elementwise, layers, reductions, views
 from jitlite.engines.stablehlo.builder import CONVERTERS, Array, SizeCondition, StableHloBuilder
 from jitlite.engines.stablehlo.sizes import text_of
 from jitlite.engines.whole_graphs import WholeGraph, check_supported
 from jitlite.ir.graph import Graph, Value, constant_of, is_constant
 from jitlite.ir.types import TensorType
 
-_SUBJECTS = (elementwise, layers, reductions, views)
+_SUBJECTS = (control_flow, elementwise, layers, reductions, views)
 """The modules that declare converters."""
 
 

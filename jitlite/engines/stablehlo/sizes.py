@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 import operator
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from jitlite.base.records import Record
 
@@ -131,6 +131,16 @@ def least(dim: Dim) -> int | None:
             return None
         total += factor * math.prod(b for b in bounds if b is not None)
     return total
+
+
+def names_in(dim: Dim) -> Iterator[str]:
+    """The values of the text that a size depends on."""
+    for atoms, _ in () if isinstance(dim, int) else dim.terms:
+        for atom in atoms:
+            if not atom.operands:
+                yield atom.name
+            for operand in atom.operands:
+                yield from names_in(operand)
 
 
 def value_of(dim: Dim, given: Mapping[str, int]) -> int:
