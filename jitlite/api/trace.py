@@ -6,7 +6,7 @@ import inspect
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, TypeVar, overload
 
 import torch
 
@@ -42,6 +42,12 @@ from jitlite.objects.function import ScriptFunction
 from jitlite.objects.module import ScriptModule
 from jitlite.passes.registry import run as run_passes
 
+if TYPE_CHECKING:
+    from jitlite.api.script import HasForward, TypedFunction, TypedModule
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+
 __all__ = [
     "TopLevelTracedModule", "TracedModule", "TracerWarning", "TracingCheckError", "autocast", "trace", "trace_module",
 ]  # fmt: skip
@@ -49,6 +55,28 @@ __all__ = [
 Inputs = Sequence[Any] | Mapping[str, Any]
 
 
+@overload
+def trace(
+    func: HasForward[_P, _R],
+    example_inputs: object = None,
+    optimize: object = None,
+    check_trace: bool = True,
+    check_inputs: Sequence[object] | None = None,
+    check_tolerance: float = 1e-5,
+    strict: bool = True,
+    **options: Any,
+) -> TypedModule[_P, _R]: ...
+@overload
+def trace(
+    func: Callable[_P, _R],
+    example_inputs: object = None,
+    optimize: object = None,
+    check_trace: bool = True,
+    check_inputs: Sequence[object] | None = None,
+    check_tolerance: float = 1e-5,
+    strict: bool = True,
+    **options: Any,
+) -> TypedFunction[_P, _R]: ...
 def trace(
     func: Any,
     example_inputs: object = None,
