@@ -6,7 +6,7 @@ import inspect
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, TypeVar, overload
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, ParamSpec, TypeVar, overload
 
 import torch
 
@@ -26,6 +26,7 @@ from jitlite.api.traced_module import (
     traced_type,
 )
 from jitlite.base import options as switches
+from jitlite.base.source import did_you_mean
 from jitlite.base.tracebacks import HiddenFrames
 from jitlite.executor.engine import ENGINE
 from jitlite.frontend.emit.casting_blocks import autocast
@@ -305,8 +306,15 @@ def _is_dispatched(level: str, options: Mapping[str, object]) -> bool:
     if level not in ("python", "dispatcher"):
         raise ValueError(f"level is 'python' or 'dispatcher', not {level!r}")
     if options and level == "python":
-        raise TypeError(f"{next(iter(options))} is an option of traces with level='dispatcher'")
+        _refuse_option(next(iter(options)))
     return level == "dispatcher"
+
+
+def _refuse_option(name: str) -> NoReturn:
+    if name in DispatcherOptions.__annotations__:
+        raise TypeError(f"{name} is an option of traces with level='dispatcher'")
+    hint = did_you_mean(name, inspect.signature(trace).parameters)
+    raise TypeError(f"trace() got an unexpected keyword argument '{name}'" + (f"; {hint}" if hint else ""))
 
 
 def _as_tuple(inputs: Any) -> tuple[Any, ...]:
