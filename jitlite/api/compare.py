@@ -81,7 +81,7 @@ def _figures(row: ComparedValue) -> str:
 
 
 def compare(
-    fast: OptimizedModule | OptimizedFunction,
+    fast: OptimizedModule | OptimizedFunction[..., object],
     *inputs: object,
     by: str = "group",
     rtol: float = 1e-4,

@@ -36,6 +36,9 @@ from jitlite.passes.example_facts import facts_of
 from jitlite.passes.registry import run
 from jitlite.passes.to_core_aten import CoreAtenReport, lower_to_core_aten
 
+ExampleInputs = torch.Tensor | Sequence[object]
+"""Example arguments: a tuple of them, or a single tensor."""
+
 DynamicShapes = Mapping[str, Sequence[int] | Mapping[int, str]] | bool
 """Which sizes may vary: all, none, or dimensions by the name of the argument; these may have names."""
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
+
+import torch
 
 from jitlite.frontend.tracing.trace_mode import current_tracer
 from jitlite.interpreter import futures
@@ -13,8 +15,11 @@ from jitlite.objects.function import ScriptFunction
 from jitlite.objects.module import ScriptModule
 from jitlite.objects.overloaded import OverloadedMethod
 
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
 
-def fork(func: Callable[..., object], *args: object, **kwargs: object) -> Any:
+
+def fork(func: Callable[_P, _R], *args: _P.args, **kwargs: _P.kwargs) -> torch.futures.Future[_R]:
     """A future of `func(*args, **kwargs)`: what is compiled runs in another thread, what is Python runs at once.
 
     Whatever the call raises is raised by `wait`.
@@ -30,13 +35,14 @@ def fork(func: Callable[..., object], *args: object, **kwargs: object) -> Any:
     return futures.at_once(call)
 
 
-def wait(future: object) -> Any:
+def wait(future: torch.futures.Future[_R]) -> _R:
     """The result of a future.
 
     Raises:
         Exception: what the call ended with.
     """
-    return futures.wait(future)
+    result: _R = futures.wait(future)
+    return result
 
 
 def _awaitable(func: Callable[..., object], *args: object, **kwargs: object) -> Await:

@@ -16,11 +16,11 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import field
-from typing import Any
+from typing import Any, Generic, ParamSpec, TypeVar, cast, overload
 
 import torch
 
-from jitlite.api.core_graphs import DynamicShapes, names_of
+from jitlite.api.core_graphs import DynamicShapes, ExampleInputs, names_of
 from jitlite.api.engine_arguments import callable_model, check_engine, example_arguments, texts
 from jitlite.api.engine_variants import Limits, Variant, VariantMaker
 from jitlite.api.script import save, script
@@ -32,20 +32,43 @@ from jitlite.interpreter.autograd import is_transformed
 from jitlite.interpreter.modes import is_intercepted
 from jitlite.objects.module import ScriptModule
 
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+_R_co = TypeVar("_R_co", covariant=True)
 _PLAIN = (torch.Tensor, torch.nn.Parameter)
 _MOST_VARIANTS = 8
 """A model has variants for at most so many kinds of arguments. Others run it as it was."""
 
 
-def optimize(
-    model: Any,
-    inputs: Sequence[object],
+@overload
+def optimize(  # type: ignore[overload-overlap]  # the first overload that fits is meant
+    model: torch.nn.Module,
+    inputs: ExampleInputs,
     engine: str | Engine = "reference",
     dynamic_shapes: DynamicShapes = False,
     *,
     allow: Sequence[str] | None = None,
     deny: Sequence[str] = (),
-) -> object:
+) -> OptimizedModule: ...
+@overload
+def optimize(
+    model: Callable[_P, _R],
+    inputs: ExampleInputs,
+    engine: str | Engine = "reference",
+    dynamic_shapes: DynamicShapes = False,
+    *,
+    allow: Sequence[str] | None = None,
+    deny: Sequence[str] = (),
+) -> OptimizedFunction[_P, _R]: ...
+def optimize(
+    model: Callable[..., object],
+    inputs: ExampleInputs,
+    engine: str | Engine = "reference",
+    dynamic_shapes: DynamicShapes = False,
+    *,
+    allow: Sequence[str] | None = None,
+    deny: Sequence[str] = (),
+) -> OptimizedModule | OptimizedFunction[..., Any]:
     """A module (or function) that does what `model` does, with as many operators as possible run by an engine.
 
     Args:
@@ -70,7 +93,7 @@ def optimize(
     limits = Limits(found, dynamic_shapes, allowed, texts("deny", deny, kinds))
     original = original_of(model)
     limits.check(names_of(original), examples)
-    made: OptimizedModule | OptimizedFunction
+    made: OptimizedModule | OptimizedFunction[..., object]
     if isinstance(original, torch.nn.Module):
         made = OptimizedModule(original, limits)
     else:
@@ -190,16 +213,16 @@ class _Explained:
         return "\n".join(_explanation(self._dispatcher))
 
 
-class OptimizedFunction(_Explained):
-    """What `optimize` makes of a function."""
+class OptimizedFunction(_Explained, Generic[_P, _R_co]):
+    """What `optimize` makes of a function, with its parameters and its result."""
 
-    def __init__(self, original: Callable[..., object], limits: Limits) -> None:
+    def __init__(self, original: Callable[_P, _R_co], limits: Limits) -> None:
         self._dispatcher = Dispatcher(original, limits, GroupCache(limits.engine), names_of(original))
         self.__name__ = getattr(original, "__name__", "function")
         self.__doc__ = original.__doc__
 
-    def __call__(self, *args: object, **kwargs: object) -> object:
-        return self._dispatcher(*args, **kwargs)
+    def __call__(self, *args: _P.args, **kwargs: _P.kwargs) -> _R_co:
+        return cast(_R_co, self._dispatcher(*args, **kwargs))
 
 
 class OptimizedModule(_Explained, torch.nn.Module):

@@ -10,7 +10,7 @@ import pickle
 import types
 import typing
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, TypeVar
 
 import torch
 from torch import _jit_internal
@@ -32,10 +32,11 @@ from jitlite.objects.module import ScriptModule, prepared, script_module
 from jitlite.objects.text import define_text
 from jitlite.objects.torch_types import unwrap
 
-_Function = TypeVar("_Function", bound=ScriptFunction)
+_Compiled = TypeVar("_Compiled", bound=ScriptFunction | ScriptModule)
 _Class = TypeVar("_Class", bound=type)
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
+_R_co = TypeVar("_R_co", covariant=True)
 _K = TypeVar("_K")
 _Lookup = Callable[[str], object] | None
 
@@ -46,6 +47,28 @@ if TYPE_CHECKING:
 
         def __call__(self, *args: _P.args, **kwargs: _P.kwargs) -> _R: ...
 
+    class TypedModule(ScriptModule, Generic[_P, _R]):
+        """To type checkers, what `script` makes of a module: calls have the parameters and the result of `forward`."""
+
+        def __call__(self, *args: _P.args, **kwargs: _P.kwargs) -> _R: ...
+        def forward(self, *args: _P.args, **kwargs: _P.kwargs) -> _R: ...
+
+
+class HasForward(Protocol[_P, _R_co]):
+    """A module, by the types of its `forward`."""
+
+    def forward(self, *args: _P.args, **kwargs: _P.kwargs) -> _R_co:
+        """What calls of the module do."""
+        ...
+
+
+class Writable(Protocol):
+    """Something to write bytes to."""
+
+    def write(self, data: bytes, /) -> object:
+        """Write them."""
+        ...
+
 
 @typing.overload
 def script(  # type: ignore[overload-overlap]  # the first overload that fits is meant
@@ -53,16 +76,16 @@ def script(  # type: ignore[overload-overlap]  # the first overload that fits is
 ) -> _Class: ...
 @typing.overload
 def script(  # type: ignore[overload-overlap]  # the first overload that fits is meant
-    obj: torch.nn.Module,
+    obj: _Compiled, optimize: object = None, _frames_up: int = 0, _rcb: _Lookup = None, example_inputs: object = None
+) -> _Compiled: ...
+@typing.overload
+def script(
+    obj: HasForward[_P, _R],
     optimize: object = None,
     _frames_up: int = 0,
     _rcb: _Lookup = None,
     example_inputs: object = None,
-) -> ScriptModule: ...
-@typing.overload
-def script(  # type: ignore[overload-overlap]  # the first overload that fits is meant
-    obj: _Function, optimize: object = None, _frames_up: int = 0, _rcb: _Lookup = None, example_inputs: object = None
-) -> _Function: ...
+) -> TypedModule[_P, _R]: ...
 @typing.overload
 def script(
     obj: list[_R], optimize: object = None, _frames_up: int = 0, _rcb: _Lookup = None, example_inputs: object = None
@@ -108,7 +131,7 @@ def script(
         NotSupportedError: where it is nothing that can be compiled.
 
     With the switch `enabled` off, it gives back `obj` itself. To type checkers a function keeps its parameters and its
-    result, and a class stays what it is.
+    result, calls of a module have those of its `forward`, and a class stays what it is.
     """
     if isinstance(obj, ScriptFunction | ScriptModule) or not options.current().enabled:
         return obj
@@ -272,7 +295,11 @@ def unit_of_texts(texts: list[tuple[str, str | None, str | None]]) -> Compilatio
     return made
 
 
-def save(m: Any, f: Any, _extra_files: Mapping[str, str | bytes] | None = None) -> None:
+def save(
+    m: torch.nn.Module | ScriptFunction,
+    f: str | os.PathLike[str] | Writable,
+    _extra_files: Mapping[str, str | bytes] | None = None,
+) -> None:
     """Write a TorchScript archive, which `load`, torch.jit.load and libtorch can load.
 
     Args:
@@ -284,16 +311,16 @@ def save(m: Any, f: Any, _extra_files: Mapping[str, str | bytes] | None = None) 
         NotSupportedError: where something has no place in an archive; the error names it.
         TypeError: where `m` is not compiled.
     """
-    m = unwrapped(m)
-    if not isinstance(m, ScriptFunction | ScriptModule):
-        raise TypeError(f"save takes what script has made, got {type(m).__name__}; call jitlite.script on it first")
-    owner: Any = ScriptModule if isinstance(m, ScriptModule) else ScriptFunction  # `m.save` may be the user's
+    made = unwrapped(m)
+    if not isinstance(made, ScriptFunction | ScriptModule):
+        raise TypeError(f"save takes what script has made, got {type(made).__name__}; call jitlite.script on it first")
+    owner: Any = ScriptModule if isinstance(made, ScriptModule) else ScriptFunction  # its `save` may be the user's
     __tracebackhide__ = True
     with HiddenFrames():
         if isinstance(f, str | os.PathLike):
-            owner.save(m, f, _extra_files=_extra_files)
+            owner.save(made, f, _extra_files=_extra_files)
         else:
-            f.write(owner.save_to_buffer(m, _extra_files=_extra_files))
+            f.write(owner.save_to_buffer(made, _extra_files=_extra_files))
 
 
 # -- marks and helpers that mean something inside scripts, and the obvious thing outside of them

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from jitlite.api.core_graphs import DynamicShapes
+from jitlite.api.core_graphs import DynamicShapes, ExampleInputs
 from jitlite.api.engine_arguments import file_path, texts
 from jitlite.api.whole_models import whole_model
 from jitlite.base.whole_files import replacing
@@ -29,8 +29,8 @@ class OnnxModel(Protocol):
 
 
 def to_onnx(
-    model: object,
-    inputs: Sequence[object],
+    model: Callable[..., object],
+    inputs: ExampleInputs,
     path: str | os.PathLike[str] | None = None,
     dynamic_shapes: DynamicShapes = False,
     *,

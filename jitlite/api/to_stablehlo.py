@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable
 
-from jitlite.api.core_graphs import DynamicShapes
+from jitlite.api.core_graphs import DynamicShapes, ExampleInputs
 from jitlite.api.engine_arguments import file_path
 from jitlite.api.whole_models import whole_model
 from jitlite.base.whole_files import replacing
@@ -15,8 +15,8 @@ from jitlite.engines.whole_graphs import refused
 
 
 def to_stablehlo(
-    model: object,
-    inputs: Sequence[object],
+    model: Callable[..., object],
+    inputs: ExampleInputs,
     path: str | os.PathLike[str] | None = None,
     dynamic_shapes: DynamicShapes = False,
 ) -> str:

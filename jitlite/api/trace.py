@@ -6,7 +6,7 @@ import inspect
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, ParamSpec, TypeVar, overload
 
 import torch
 
@@ -26,6 +26,7 @@ from jitlite.api.traced_module import (
     traced_type,
 )
 from jitlite.base import options as switches
+from jitlite.base.source import did_you_mean
 from jitlite.base.tracebacks import HiddenFrames
 from jitlite.executor.engine import ENGINE
 from jitlite.frontend.emit.casting_blocks import autocast
@@ -42,6 +43,12 @@ from jitlite.objects.function import ScriptFunction
 from jitlite.objects.module import ScriptModule
 from jitlite.passes.registry import run as run_passes
 
+if TYPE_CHECKING:
+    from jitlite.api.script import HasForward, TypedFunction, TypedModule
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+
 __all__ = [
     "TopLevelTracedModule", "TracedModule", "TracerWarning", "TracingCheckError", "autocast", "trace", "trace_module",
 ]  # fmt: skip
@@ -49,6 +56,28 @@ __all__ = [
 Inputs = Sequence[Any] | Mapping[str, Any]
 
 
+@overload
+def trace(
+    func: HasForward[_P, _R],
+    example_inputs: object = None,
+    optimize: object = None,
+    check_trace: bool = True,
+    check_inputs: Sequence[object] | None = None,
+    check_tolerance: float = 1e-5,
+    strict: bool = True,
+    **options: Any,
+) -> TypedModule[_P, _R]: ...
+@overload
+def trace(
+    func: Callable[_P, _R],
+    example_inputs: object = None,
+    optimize: object = None,
+    check_trace: bool = True,
+    check_inputs: Sequence[object] | None = None,
+    check_tolerance: float = 1e-5,
+    strict: bool = True,
+    **options: Any,
+) -> TypedFunction[_P, _R]: ...
 def trace(
     func: Any,
     example_inputs: object = None,
@@ -277,8 +306,15 @@ def _is_dispatched(level: str, options: Mapping[str, object]) -> bool:
     if level not in ("python", "dispatcher"):
         raise ValueError(f"level is 'python' or 'dispatcher', not {level!r}")
     if options and level == "python":
-        raise TypeError(f"{next(iter(options))} is an option of traces with level='dispatcher'")
+        _refuse_option(next(iter(options)))
     return level == "dispatcher"
+
+
+def _refuse_option(name: str) -> NoReturn:
+    if name in DispatcherOptions.__annotations__:
+        raise TypeError(f"{name} is an option of traces with level='dispatcher'")
+    hint = did_you_mean(name, inspect.signature(trace).parameters)
+    raise TypeError(f"trace() got an unexpected keyword argument '{name}'" + (f"; {hint}" if hint else ""))
 
 
 def _as_tuple(inputs: Any) -> tuple[Any, ...]:

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import torch
 
-from jitlite.api.core_graphs import DynamicShapes, check_dynamic_shapes, core_graph_of, fixed_sizes, names_of
+from jitlite.api.core_graphs import (
+    DynamicShapes,
+    ExampleInputs,
+    check_dynamic_shapes,
+    core_graph_of,
+    fixed_sizes,
+    names_of,
+)
 from jitlite.api.engine_arguments import example_arguments
 from jitlite.api.optimize import original_of
 from jitlite.base.errors.ways_out import NOT_TRANSLATED
@@ -32,7 +39,7 @@ class WholeModel(Record):
     shapes: list[Sizes | None]
 
 
-def whole_model(model: object, inputs: Sequence[object], dynamic_shapes: DynamicShapes, language: str) -> WholeModel:
+def whole_model(model: object, inputs: ExampleInputs, dynamic_shapes: DynamicShapes, language: str) -> WholeModel:
     """What a model does with inputs like these.
 
     Args:

@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import torch
 
@@ -25,7 +24,10 @@ from jitlite.export.to_fx.exported_program import to_exported
 from jitlite.export.to_fx.fx_graph import to_fx
 from jitlite.export.to_python.python_out import to_python, weights_path
 from jitlite.loading.unset import unset_objects
+from jitlite.objects.function import ScriptFunction
+from jitlite.objects.module import ScriptModule
 
+Compiled = ScriptFunction | ScriptModule
 Written = dict[str, str]
 """What was written: paths by what they hold."""
 
@@ -42,24 +44,24 @@ class Target:
 
     help: str
     suffix: str
-    write: Callable[[object, argparse.Namespace, Path], Written]
+    write: Callable[[Compiled, argparse.Namespace, Path], Written]
     also_writes: Callable[[Path], list[Path]] = lambda path: []
     in_evaluation_mode: bool = False
 
 
-def _write_python(program: object, options: argparse.Namespace, path: Path) -> Written:
+def _write_python(program: Compiled, options: argparse.Namespace, path: Path) -> Written:
     source, weights = to_python(program).save(path)
     return {"source": str(source), **({"weights": str(weights)} if weights else {})}
 
 
-def _write_fx(program: object, options: argparse.Namespace, path: Path) -> Written:
+def _write_fx(program: Compiled, options: argparse.Namespace, path: Path) -> Written:
     made = to_fx(program)
     with replacing(path) as whole, open(whole, "wb") as file:
         torch.save(made, file)
     return {"graph module": str(path)}
 
 
-def _write_exported(program: object, options: argparse.Namespace, path: Path) -> Written:
+def _write_exported(program: Compiled, options: argparse.Namespace, path: Path) -> Written:
     if not options.inputs:
         raise UsageError("--to exported needs an --input for each argument: torch.export is told the shapes by them")
     args, kwargs = read_arguments(options.inputs)
@@ -75,9 +77,9 @@ def _write_exported(program: object, options: argparse.Namespace, path: Path) ->
 
 
 def _write_for_engine(
-    convert: Callable[[object, list[object], Path, dict[str, list[int]] | bool], object],
+    convert: Callable[[Compiled, list[object], Path, dict[str, list[int]] | bool], object],
     what: str,
-    program: object,
+    program: Compiled,
     options: argparse.Namespace,
     path: Path,
 ) -> Written:
@@ -171,7 +173,7 @@ def convert(options: argparse.Namespace) -> int:
     return 0
 
 
-def _program_of(options: argparse.Namespace) -> Any:
+def _program_of(options: argparse.Namespace) -> ScriptModule:
     """The module in an archive, read without running code of it where that gives all of it."""
     program = load_archive(options.target, options.allow, options.map_location, run_code=False)
     if any(unset_objects(program)):

@@ -17,7 +17,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from types import MethodType
-from typing import Any
 
 import torch
 
@@ -205,7 +204,7 @@ def _parts_of(module: torch.nn.Module, target: str) -> str:
 _MOST_PARTS = 4
 
 
-def load_archive(target: str, allow: list[str], map_location: str | None, *, run_code: bool = True) -> Any:
+def load_archive(target: str, allow: list[str], map_location: str | None, *, run_code: bool = True) -> ScriptModule:
     """The module in an archive.
 
     Args:

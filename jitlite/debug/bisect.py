@@ -72,7 +72,11 @@ class GuiltyPass(Record, eq=True):
 
 
 def bisect(
-    function: object, *args: object, passes: Pipeline | str | None = None, seconds: float = 30.0, **kwargs: object
+    function: Graph | Callable[..., object],
+    *args: object,
+    passes: Pipeline | str | None = None,
+    seconds: float = 30.0,
+    **kwargs: object,
 ) -> GuiltyPass | None:
     """The first pass after which a call does not do what it does without passes; None where all is well.
 

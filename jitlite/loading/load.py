@@ -6,7 +6,7 @@ import io
 import os
 import re
 from collections.abc import Collection, Sequence
-from typing import Any
+from typing import IO, Any
 
 import torch
 
@@ -28,6 +28,7 @@ from jitlite.loading.loaded_module import UnpickledModule
 from jitlite.loading.objects import Objects
 from jitlite.loading.traced_inputs import MEMBER as TRACED
 from jitlite.loading.traced_inputs import restore_inputs
+from jitlite.objects.module import ScriptModule
 
 OLDEST, NEWEST = 1, 10
 """Versions of archives that can be read."""
@@ -35,7 +36,7 @@ _VERSIONS = (".data/version", "version")
 
 
 def load(
-    f: object,
+    f: str | os.PathLike[str] | IO[bytes],
     map_location: str | torch.device | None = None,
     _extra_files: dict[str, object] | None = None,
     _restore_shapes: bool = False,
@@ -43,7 +44,7 @@ def load(
     allow: Collection[str] = (),
     mmap: bool = False,
     run_code: bool = True,
-) -> Any:
+) -> ScriptModule:
     """Read a module that `torch.jit.save` or jitlite has written.
 
     The archive need not be trusted: only what the format has is read, and nothing of the archive runs, except where a
@@ -83,7 +84,8 @@ def load(
             made = loading.root(with_inputs=_restore_shapes)
         if _extra_files is not None:
             _read_extra(reader, _extra_files)
-        return made
+        module: ScriptModule = made  # or, of an archive with bytecode alone, a `LiteModule`, which is called likewise
+        return module
 
 
 class LoadedModule(UnpickledModule):

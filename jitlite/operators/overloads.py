@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import torch
 
+from jitlite.base.errors.calls import WRONG_KEYWORD
 from jitlite.base.errors.names import MAY_BE_NONE, UNKNOWN_OPERATOR
 from jitlite.base.source import CompileError, SourceRange, did_you_mean
 from jitlite.ir import ops
@@ -36,6 +37,7 @@ from jitlite.operators.schema_matching import (
     Mismatch,
     NamedValue,
     insert_arguments,
+    instead_of_keyword,
     types_of_call,
 )
 
@@ -158,11 +160,21 @@ def _no_fit(name: str, failures: list[tuple[Schema, Mismatch]], call: CallTypes,
             f"{name}: {best.reason}", range, expected=best.expected, found=found, hint=best.hint,
             notes=[str(ranked[0][0])],
         )  # fmt: skip
+    if kind is WRONG_KEYWORD:
+        hint = _instead_of_keywords(ranked, call) or hint
     notes = [f"  {schema}:\n    {failure.reason}" for schema, failure in ranked]
     return kind(
         f"{name}: {best.reason}",
         range, expected=best.expected, found=found, hint=hint, notes=[_VARIANTS, *notes],
     )  # fmt: skip
+
+
+def _instead_of_keywords(failures: list[tuple[Schema, Mismatch]], call: CallTypes) -> str | None:
+    """What to write instead of a keyword that no overload has which takes the other arguments."""
+    schemas = [schema for schema, failure in failures if failure.kind is WRONG_KEYWORD]
+    known = dict.fromkeys(a.name for schema in schemas for a in schema.arguments if a.name != "self")
+    unknown = next((name for name, _ in call.kwargs if name not in known), None)
+    return None if unknown is None else instead_of_keyword(unknown, list(known))
 
 
 def _worth_showing(failures: list[tuple[Schema, Mismatch]], call: CallTypes) -> list[tuple[Schema, Mismatch]]:

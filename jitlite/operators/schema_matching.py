@@ -351,7 +351,7 @@ class Matching:
         for position, (name, _) in enumerate(self.call.kwargs):
             if position not in self.used_keywords and self.schema.argument_index(name) is None:
                 names = [a.name for a in self.schema.arguments if a.name != "self"]
-                hint = _instead_of_keyword(name, names)
+                hint = instead_of_keyword(name, names)
                 raise self._fail(f"Keyword argument {name} unknown.", hint=hint, kind=WRONG_KEYWORD)
 
     # -- failures
@@ -379,7 +379,7 @@ TEST_FOR_NONE: Final = "it may be None here: test `is not None` first, or assert
 ALWAYS_NONE: Final = "it is None here; what stands under `if x is not None` is not compiled where x is always None"
 
 
-def _instead_of_keyword(name: str, names: Sequence[str]) -> str | None:
+def instead_of_keyword(name: str, names: Sequence[str]) -> str | None:
     """What to write instead of a keyword that is no parameter's; some are NumPy's."""
     if name in ("axis", "keepdims"):
         return f"write {'dim' if name == 'axis' else 'keepdim'} instead of {name}"
@@ -406,6 +406,8 @@ def _hint(formal: Type, actual: Type, argument: Argument) -> str | None:
         return "annotate it as a Tensor, or make one with torch.tensor(...)"
     if formal is T.TENSOR and isinstance(actual, T.ListType) and actual.element in (T.INT, T.FLOAT, T.BOOL):
         return "a list has no arithmetic: compute with its elements, [... for x in xs], or with torch.tensor(xs)"
+    if isinstance(formal, T.ListType) and T.is_subtype(actual, formal.element):
+        return "put it into a list: [...]"
     if isinstance(formal, T.ListType) and actual is T.ListType.of(T.TENSOR):
         return "an empty list is a List[Tensor] unless it is annotated: `xs: List[int] = []`"
     return None

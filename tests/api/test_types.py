@@ -59,6 +59,30 @@ reveal_type(Pair(1).first)  # int
 reveal_type(jitlite.script([1, 2])[0])  # int
 reveal_type(jitlite.script({"a": 1.0})["a"])  # float
 reveal_type(jitlite.script(scaled)(torch.ones(1)))  # Tensor
+reveal_type(net(torch.ones(1)))  # Tensor
+reveal_type(net.forward(torch.ones(1)))  # Tensor
+reveal_type(jitlite.script(nn.Linear(2, 2))(torch.ones(2)))  # Tensor
+fast = jitlite.optimize(net, (torch.ones(1),))
+reveal_type(fast)  # OptimizedModule
+quick = jitlite.optimize(scaled, torch.ones(1))
+reveal_type(quick(torch.ones(1)))  # Tensor
+reveal_type(jitlite.compare(quick, torch.ones(1)))  # Comparison
+reveal_type(jitlite.load("net.pt"))  # ScriptModule
+reveal_type(jitlite.trace(scaled, torch.ones(1))(torch.ones(1)))  # Tensor
+reveal_type(jitlite.trace(Net(3), torch.ones(1))(torch.ones(1)))  # Tensor
+reveal_type(jitlite.fork(scaled, torch.ones(1)))  # Future
+reveal_type(jitlite.wait(jitlite.fork(scaled, torch.ones(1))))  # Tensor
+net("text")  # error
+net(torch.ones(1), 2)  # error
+quick("text")  # error
+jitlite.fork(scaled, "text")  # error
+jitlite.load(3)  # error
+jitlite.save(3, "net.pt")  # error
+jitlite.optimize(3, ())  # error
+jitlite.compare(net)  # error
+jitlite.to_onnx(3, ())  # error
+jitlite.to_stablehlo(3, ())  # error
+jitlite.bisect(3)  # error
 scaled("text")  # error
 scaled(torch.ones(1), 2.0, 3)  # error
 scaled(torch.ones(1), factr=1.0)  # error

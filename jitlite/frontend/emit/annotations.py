@@ -194,7 +194,13 @@ class _Reader:
         what = "this is not a type"
         if isinstance(expr, t.BinOp):
             what = f"Expression of type {expr.op} cannot be used in a type expression"
-        raise MALFORMED_TYPE(what, expr.range, hint="write a type like int, Tensor or List[int]")
+        is_tuple = isinstance(expr, t.TupleLiteral)
+        hint = (
+            "several types are one tuple: Tuple[int, Tensor]"
+            if is_tuple
+            else "write a type like int, Tensor or List[int]"
+        )
+        raise MALFORMED_TYPE(what, expr.range, hint=hint)
 
     def alternatives(self, expr: t.Expr) -> list[Type]:
         """Types joined by `|`, from left to right."""

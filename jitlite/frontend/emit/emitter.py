@@ -274,8 +274,18 @@ class Emitter(Builder):
         except LookupError:
             candidates = [*map(display_name, self.frame.names()), *BUILTINS, *self.resolver.names()]
             shown = display_name(name)
-            raise UNKNOWN_NAME(f"undefined value {shown}", range, hint=did_you_mean(shown, candidates)) from None
+            hint = self._hint_of_self(shown) or did_you_mean(shown, candidates)
+            raise UNKNOWN_NAME(f"undefined value {shown}", range, hint=hint) from None
         return sugared_from_python(self, python_object, name, range)
+
+    def _hint_of_self(self, name: str) -> str | None:
+        """A way out where `self` is meant to have what this name stands for."""
+        this = self.frame.find(self, "self")
+        type = this.value.type if isinstance(this, SimpleValue) else None
+        if not isinstance(type, T.ClassType):
+            return None
+        is_member = name in type.attributes or callable(getattr(type.python_class, name, None))
+        return f"write self.{name}" if is_member else None
 
     def _unset_error(self, name: str, range: SourceRange) -> CompileError:
         assigned, shown = first_assignment(self.body, name), display_name(name)

@@ -10,6 +10,7 @@ from jitlite.base.source import SourceRange
 from jitlite.frontend.emit.known_keywords import KnownKeywords
 from jitlite.frontend.emit.values import SugaredTuple, SugaredValue
 from jitlite.frontend.syntax import tree
+from jitlite.operators.schema_matching import instead_of_keyword
 
 
 class LocalArgument(Record, eq=True):
@@ -67,7 +68,8 @@ def _bind_named(
         name = argument.name or ""
         if name not in names:
             if not takes_others:
-                raise WRONG_KEYWORD(f"{callee}() got an unexpected keyword argument '{name}'", range)
+                hint = instead_of_keyword(name, sorted(names))
+                raise WRONG_KEYWORD(f"{callee}() got an unexpected keyword argument '{name}'", range, hint=hint)
             others[name] = argument.value
         elif name in found:
             raise WRONG_COUNT(f"{callee}() got multiple values for argument '{name}'", range)

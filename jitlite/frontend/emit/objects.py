@@ -401,11 +401,13 @@ class ObjectDefinition:
             CompileError: where no base class has such a method.
         """
         order = self.type.python_class.__mro__
-        for cls in order[order.index(start) + 1 :]:
+        bases = order[order.index(start) + 1 :]
+        for cls in bases:
             function = function_of(cls.__dict__.get(name))
             if function is not None:
                 return self.method_of(function, cls, name)
-        raise NO_ATTRIBUTE(f"'super' object has no method '{name}'", range)
+        hint = did_you_mean(name, [known for cls in bases for known in vars(cls)])
+        raise NO_ATTRIBUTE(f"'super' object has no method '{name}'", range, hint=hint)
 
     def special_of_base(self, value: Value, start: type, name: str) -> SugaredValue | None:
         """The method behind `start` in the order of inheritance, where that is one that scripts know by themselves."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+from jitlite.base.errors.classes import WRONG_METHOD
 from jitlite.base.errors.statements import WRONG_DEFAULT
 from jitlite.base.source import CompileError
 from jitlite.frontend.emit.annotations import parse_parameter_type
@@ -37,6 +38,7 @@ def declared_arguments(source: tree.Def, definition: Definition) -> list[Argumen
         size: int | None = None
         t: Type
         if position == 0 and definition.self_type is not None:
+            _check_is_object(definition, param)
             t = definition.self_type
         else:
             t, size = _type_of(definition, param)
@@ -58,6 +60,27 @@ def declared_arguments(source: tree.Def, definition: Definition) -> list[Argumen
             )
         )
     return arguments
+
+
+def _check_is_object(definition: Definition, param: tree.Param) -> None:
+    """See that the first parameter of a method is no argument, before which `self` was forgotten.
+
+    Raises:
+        CompileError: its annotation is a type of other values than objects.
+    """
+    name = param.ident.name
+    if param.type is None or name == "self":
+        return
+    try:
+        t, _ = _type_of(definition, param)
+    except CompileError:
+        return
+    if t is not T.ANY and not isinstance(t, T.ClassType | T.InterfaceType):
+        raise WRONG_METHOD(
+            f"the first parameter of a method is the object it belongs to, and '{name}' is annotated as {t.annotation}",
+            param.range,
+            hint=f"put self in front of it: (self, {name}: {t.annotation})",
+        )
 
 
 def _type_of(definition: Definition, param: tree.Param) -> tuple[Type, int | None]:

@@ -22,7 +22,7 @@ from jitlite.frontend.emit.call_hints import hint_for_empty_list, hint_for_unann
 from jitlite.frontend.emit.format_strings import check_format
 from jitlite.frontend.emit.python_arguments import call_operator
 from jitlite.frontend.emit.sort_order import needs_order
-from jitlite.frontend.emit.ways_out import attribute_names, not_iterable, way_to_member
+from jitlite.frontend.emit.ways_out import attribute_names, instead_of_member, not_iterable, way_to_member
 from jitlite.ir import ops
 from jitlite.ir import types as T
 from jitlite.ir.graph import Value, constant_of, is_constant
@@ -206,7 +206,7 @@ class SimpleValue(SugaredValue):
             return TEST_FOR_NONE
         if name == "numpy" and T.is_subtype(t, T.TENSOR):
             return "scripts have no NumPy: stay with tensors; .item() gives a number, .tolist() a list"
-        return did_you_mean(name, attribute_names(t))
+        return did_you_mean(name, attribute_names(t)) or instead_of_member(name, t)
 
     def _property_of_tensor(self, b: Builder, range: SourceRange, name: str) -> SugaredValue | None:
         if name in TENSOR_CASTS:

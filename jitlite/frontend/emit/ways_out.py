@@ -31,6 +31,8 @@ def _of_numpy(name: str) -> str:
 
 def instead_of_class(cls: type) -> str | None:
     """What to write instead of a class of a library; None where nothing is known."""
+    if issubclass(cls, torch.nn.Module):
+        return f"make it in __init__, as an attribute of self: self.layer = {cls.__name__}(...)"
     room, name = cls.__module__.partition(".")[0], cls.__name__.rstrip("_")
     if room == "numpy" and isinstance(getattr(torch, name, None), torch.dtype):
         return f"scripts have no NumPy: the dtype is torch.{name}"
@@ -82,6 +84,8 @@ def _origin(found: object) -> str:
 
 def instead_of_attribute(name: str, value: object) -> str | None:
     """What to make of an attribute of a module for which there is no type; None where nothing is known."""
+    if isinstance(value, type) and issubclass(value, torch.nn.Module):
+        return f"it is a class: make an object of it, self.{name} = {value.__name__}(...)"
     if isinstance(value, list | tuple) and _has_module(value):
         return f"make it a list of modules: self.{name} = nn.ModuleList([...])"
     if isinstance(value, dict) and _has_module(value.values()):
@@ -129,6 +133,16 @@ def attribute_names(t: Type) -> list[str]:
         return list(t.methods)
     python_type = _python_type(t)
     return _public_names(python_type) if python_type else []
+
+
+def instead_of_member(name: str, t: Type) -> str | None:
+    """What to write instead of an attribute of texts and containers that none of theirs is nearly called like."""
+    python_type = _python_type(t)
+    if python_type is None:
+        return None
+    if name in ("length", "size", "count"):
+        return "len(...) gives the length"
+    return f"it has: {', '.join(_public_names(python_type))}" if python_type is not str else None
 
 
 def _python_type(t: Type) -> type | None:
