@@ -103,6 +103,7 @@ if not asks_for_doctor():  # the doctor has to speak where the rest cannot be im
 
         # `jitlite.debug` is the function from here on; its room of the same name is found by imports all the same
         from jitlite.debug.stepping import debug, debug_with, post_mortem
+        from jitlite.executor.gradient_graphs import last_executed_gradient_graph
         from jitlite.executor.last_run import last_executed_optimized_graph
         from jitlite.executor.plans import optimized_execution, set_fusion_strategy
         from jitlite.freeze.freeze import freeze, optimize_for_inference, run_frozen_optimizations
@@ -152,7 +153,8 @@ __all__ = [
     "_unwrap_optional", "_wait", "annotate", "autocast", "bisect", "compare", "debug", "debug_with", "drop_in",
     "enable_onednn_fusion", "export", "export_opnames", "fork", "freeze", "from_exported", "fuser", "ignore",
     "interface", "ir",
-    "is_scripting", "is_tracing", "isinstance", "last_executed_optimized_graph", "load", "onednn_fusion_enabled",
+    "is_scripting", "is_tracing", "isinstance", "last_executed_gradient_graph",
+    "last_executed_optimized_graph", "load", "onednn_fusion_enabled",
     "optimize", "optimize_for_inference", "optimized_execution", "overload", "overload_method", "passes",
     "post_mortem", "run_frozen_optimizations", "save", "script", "script_if_tracing", "script_method",
     "set_fusion_strategy", "strict_fusion", "to_exported", "to_fx", "to_onnx", "to_python", "to_stablehlo", "trace",

@@ -143,19 +143,17 @@ def trace(
             check = check_trace, check_tolerance
             return trace_dispatched(func, example_inputs, example_kwarg_inputs, check, options)
         by_keyword = example_kwarg_inputs is not None
-        if example_inputs is None:
-            example_inputs = _by_keyword(example_kwarg_inputs)
+        given = _by_keyword(example_kwarg_inputs) if example_inputs is None else example_inputs
         module = _module_of(func)
         if module is not None:
             checks = [{"forward": inputs} for inputs in check_inputs] if check_inputs is not None else None
             return trace_module(
-                module, {"forward": example_inputs}, None, check_trace, checks, check_tolerance, strict,
+                module, {"forward": given}, None, check_trace, checks, check_tolerance, strict,
                 _force_outplace, _module_class, _compilation_unit, by_keyword, _store_inputs, check_shapes=check_shapes,
             )  # fmt: skip
-        as_inputs = _unchanged if by_keyword else _as_tuple
+        inputs, *others = map(_unchanged if by_keyword else _as_tuple, [given, *(check_inputs or ())])
+        compared = [inputs] if check_inputs is None else others
         again = partial(_trace_function, func, strict=strict, out_of_place=_force_outplace)
-        inputs = as_inputs(example_inputs)
-        compared = [inputs] if check_inputs is None else list(map(as_inputs, check_inputs))
         comparison = _Checks(compared if check_trace else [], check_shapes, check_tolerance)
         return comparison.run(func, again(inputs), inputs, again)
 

@@ -36,6 +36,9 @@ ALL_STAGES = "all"
 KERNEL_STAGES = {"regions": "graph", "kernels": "loops", "llvm": "llvm", "asm": "asm"}
 """Stages of tensor regions, and what of `ScriptFunction.kernels` or of its elements each of them is."""
 
+GRADIENT_STAGE = "gradient"
+"""The graphs of the gradients, of which a function has those of its groups of operators."""
+
 _PLACE = re.compile(r" +# \S+:\d+:\d+$", re.M)
 _TEXT_STAGES = ("tree", "bytecode", "python")
 """Stages that are no graphs, so that a diff with their neighbours would say nothing."""
@@ -51,6 +54,8 @@ def show_function(options: argparse.Namespace) -> int:
     function = program_of(options, run_code=bool(options.example)).function
     if options.stage in KERNEL_STAGES and not options.diff:
         return _show_kernels(options, function)
+    if options.stage == GRADIENT_STAGE and not options.diff:
+        return _show_text(options, str(function.gradient_graph))
     if options.dot:
         graph = function.optimized_graph if options.stage == "optimized" else function.graph
         print(to_dot(graph))
@@ -109,10 +114,15 @@ def _show_kernels(options: argparse.Namespace, function: ScriptFunction) -> int:
             return 1
         name = KERNEL_STAGES[options.stage]
         texts = [f"# {kernel.place}, for {kernel.facts}\n{getattr(kernel, name)}" for kernel in kernels]
+    return _show_text(options, "\n".join(texts))
+
+
+def _show_text(options: argparse.Namespace, text: str) -> int:
+    """Print one stage."""
     if options.json:
-        print(json.dumps({"function": options.target, "stages": {options.stage: "\n".join(texts)}}, indent=1))
+        print(json.dumps({"function": options.target, "stages": {options.stage: text}}, indent=1))
     else:
-        print(*texts, sep="\n")
+        print(text)
     return 0
 
 

@@ -6,7 +6,7 @@ import argparse
 
 from jitlite.cli.archives import VIEWS, show_archive
 from jitlite.cli.commands import UsageError, argument, command
-from jitlite.cli.functions import ALL_STAGES, KERNEL_STAGES, SHORT_STAGES, STAGES, show_function
+from jitlite.cli.functions import ALL_STAGES, GRADIENT_STAGE, KERNEL_STAGES, SHORT_STAGES, STAGES, show_function
 from jitlite.cli.programs import ALLOW, EXAMPLES, HELP, OF_MODULES, WHAT, names_archive
 
 _HELP = {
@@ -16,6 +16,7 @@ _HELP = {
     "ops": "the operators it uses, and which need --allow",
     "weights": "its tensors",
 }
+_STAGES = (*STAGES, GRADIENT_STAGE, *KERNEL_STAGES)
 
 _OPTIONS = {"example": "ARG", **{name: f"--{name}" for name in ("stage", "diff", "dot", "full", "method")}}
 """How the command line spells what functions have."""
@@ -26,8 +27,8 @@ _OPTIONS = {"example": "ARG", **{name: f"--{name}" for name in ("stage", "diff",
     "print a function at the stages of its compilation, or what is in an archive, of which nothing is run",
     argument("target", metavar=WHAT, help=HELP),
     EXAMPLES,
-    argument("--stage", choices=(*STAGES, *SHORT_STAGES, *KERNEL_STAGES, ALL_STAGES), metavar="STAGE",
-             help=f"which stage of a function (default: graph): {', '.join((*STAGES, *KERNEL_STAGES))}; or all"),
+    argument("--stage", choices=(*_STAGES, *SHORT_STAGES, ALL_STAGES), metavar="STAGE",
+             help=f"which stage of a function (default: graph): {', '.join(_STAGES)}; or all"),
     argument("--full", action="store_true", help="with --stage all: also stages that changed nothing"),
     argument("--example", action="append", default=[], metavar="ARG",
              help="the same as ARG, once for each; with --stage kernels, llvm, asm"),

@@ -26,6 +26,7 @@ from jitlite.compiler import program as compiler
 from jitlite.executor.engine import ENGINE, new_program
 from jitlite.executor.entries import install_entry
 from jitlite.executor.executor import Executor, executor_of
+from jitlite.executor.gradient_graphs import GradientGraphs, gradient_graphs
 from jitlite.executor.graph_runners import generated_code
 from jitlite.executor.kernels import Kernels
 from jitlite.executor.plans import ExecutorState
@@ -168,6 +169,11 @@ class ScriptFunction(ShowsSignature, Measured):
     def graph_for(self, *args: object, **kwargs: object) -> Graph:
         """The graph that a call with these arguments runs."""
         return self._shown(self.executor.graph_for(self._bind(args, kwargs)))
+
+    @property
+    def gradient_graph(self) -> GradientGraphs:
+        """The graphs of the gradients, as symbolic differentiation makes them; print it to read them."""
+        return gradient_graphs(self.executor.optimized_graph)
 
     def graph_with_shapes(self, *args: object, **kwargs: object) -> Graph:
         """The inlined graph, whose tensors have the dtypes and sizes that they have in a call with these arguments, as

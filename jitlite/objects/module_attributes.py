@@ -27,7 +27,8 @@ METHODS = "__jitlite_methods__"
 """The attribute that keeps the method objects of one module."""
 _OF_FORWARD = (
     "code", "archive_code", "code_with_constants", "generated_code", "graph", "inlined_graph", "optimized_graph",
-    "graph_for", "bytecode", "schema", "tree", "stages", "explain", "profile", "get_debug_state", "kernels", "report",
+    "graph_for", "gradient_graph", "bytecode", "schema", "tree", "stages", "explain", "profile", "get_debug_state",
+    "kernels", "report",
 )  # fmt: skip
 """Attributes of a script module that are those of its forward."""
 

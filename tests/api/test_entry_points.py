@@ -299,6 +299,8 @@ USES = {
     "is_scripting": lambda: (jitlite.script(kind)(X), kind(X)) == ("script", "eager"),
     "is_tracing": lambda: not jitlite.is_tracing(),
     "isinstance": lambda: jitlite.isinstance([1], List[int]) and not jitlite.isinstance({}, List[int]),
+    "from_exported": lambda: same(jitlite.from_exported(torch.export.export(layer := Layer(), (X,)))(X), layer(X)),
+    "last_executed_gradient_graph": lambda: last_graph() and "backward" in str(jitlite.last_executed_gradient_graph()),
     "last_executed_optimized_graph": last_graph,
     "compare": lambda: jitlite.compare(jitlite.optimize(helper, X), X).first_beyond is None,
     "load": lambda: same(archived(jitlite.script(layer := Layer()))(X), layer(X)),

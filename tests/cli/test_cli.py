@@ -78,6 +78,13 @@ def test_show_regions(jitlite, program):
 
 
 @pytest.mark.skipif(not is_ready() or torch_abi() is None, reason="no kernels here")
+def test_show_gradients(jitlite, program):
+    status, out, _ = jitlite("show", f"{program}:scaled", "--stage", "gradient")
+    assert status == 0 and "# backward, gradients of %" in out
+    status, out, _ = jitlite("show", f"{program}:scaled", "--stage", "gradient", "--json")
+    assert "# forward from" in json.loads(out)["stages"]["gradient"]
+
+
 @pytest.mark.parametrize(("stage", "said"), [("kernels", "kernel tensors:"), ("llvm", "define"), ("asm", "ret")])
 def test_show_kernels(jitlite, program, stage, said):
     example = ["--example", "ones(2, 3)", "--example", "0.5", "--example", "times=4"]

@@ -74,6 +74,7 @@ class DispatchTracer:
     ) -> None:
         self.backend = backend
         self.location = Location()
+        self.op: object = None
         self.paused = 0
         self.kept = frozenset(composite([keep] if isinstance(keep, str) else keep) if keep else ())
         self._state = dict(state or {})
@@ -174,6 +175,7 @@ class DispatchTracer:
         """Run an operator and record it."""
         name = op.name()
         self.locate()
+        self.op = op
         if name in Spelling.ASKS_FOR.by_kind:
             return self._answer(op, args, kwargs, Spelling.ASKS_FOR.by_kind[name])
         if op is _aten.lift_fresh.default:
@@ -236,8 +238,9 @@ class DispatchTracer:
             return [self.backend.copy_(args[0], args[1])]
         return self.backend.fallback(op, args, results)
 
-    def write_back(self, destination: Traced, source: Traced) -> object:
+    def write_back(self, destination: Traced, source: Traced, *, gradients: bool) -> object:
         """Tell the back end what something that existed before is to hold in the end; gives its value."""
+        self._set_grad_mode(gradients and torch.is_grad_enabled())
         return self.backend.copy_(destination, source)
 
     def operand(self, argument: object) -> Any:
@@ -254,7 +257,9 @@ class DispatchTracer:
         return argument
 
     def _follow_grad_mode(self) -> None:
-        enabled = torch.is_grad_enabled()
+        self._set_grad_mode(torch.is_grad_enabled())
+
+    def _set_grad_mode(self, enabled: bool) -> None:
         if enabled != self._grad_mode and not self.with_gradients:
             self._grad_mode = enabled
             self.backend.set_grad_enabled(enabled)
@@ -265,6 +270,7 @@ class DispatchTracer:
         self._locate()
 
     def _locate(self) -> None:
+        self.op = None
         self.location = self._places.current()
         self.backend.set_source_location(self.location)
 

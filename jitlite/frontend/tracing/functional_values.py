@@ -27,7 +27,8 @@ _aten = torch.ops.aten
 class _Base(Record, frozen=False):
     """A memory: the first tensor that was seen of it, what it held first, and what it holds now.
 
-    `is_shared` is it with another argument, so that it may not be written.
+    `is_shared` is it with another argument, so that it may not be written. `without_gradients` says that it requires
+    grad and has been written where none were recorded: it goes on to be a leaf, which no value of a graph is.
     """
 
     tensor: torch.Tensor
@@ -36,6 +37,7 @@ class _Base(Record, frozen=False):
     generation: int = 0
     first: object = None
     is_shared: bool = False
+    without_gradients: bool = False
 
 
 class _View(Record, frozen=False):
@@ -59,6 +61,7 @@ class FunctionalValues:
         self._bases: dict[int, _Base] = {}
         self._storages: list[object] = []
         self.written: set[int | None] = set()
+        self._is_finished = False
 
     # -- finding
     def is_known(self, tensor: torch.Tensor) -> bool:
@@ -72,12 +75,23 @@ class FunctionalValues:
             CompileError: where it can have none.
         """
         view = self._find(tensor)
+        if tensor.requires_grad and view.base.without_gradients and self._follows_gradients():
+            raise self._refused(
+                "gradients of a tensor that was written without gradients have no functional form",
+                "compute what needs gradients before the write, as a step of an optimizer does, or trace with "
+                "backward=True",
+            )
         if view.generation != view.base.generation:
             value = view.base.value
             for step in view.steps:
                 value = step.forwards(self._emit, value)
             view.value, view.generation = value, view.base.generation
         return view.value
+
+    def _follows_gradients(self) -> bool:
+        """Will gradients flow to the arguments of what is at work?"""
+        is_detached = self._emitter.op is _aten.detach.default
+        return torch.is_grad_enabled() and not is_detached and not self._is_finished
 
     def _emit(self, op: object, args: Sequence[object], results: Sequence[object]) -> object:
         return self._emitter.emit(op, args, results)[0]
@@ -191,18 +205,23 @@ class FunctionalValues:
         targets = [self._find(t) for t in written]
         detached = any(s.op is _aten.detach.default for view in targets for s in view.steps)
         if self._emitter.follows_gradients and (detached or not torch.is_grad_enabled()):
-            self._write_without_gradients(op, targets)
+            self._write_without_gradients(op, args, targets)
         for view, new in zip(targets, self._new_values(op, args, written, results), strict=True):
             self._assign(view, new)
             self._note(view.base, kind)
 
-    def _write_without_gradients(self, op: Any, targets: Sequence[_View]) -> None:
-        if any(view.base.tensor.requires_grad or view.tensor.requires_grad for view in targets):
+    def _write_without_gradients(self, op: Any, args: Sequence[object], targets: Sequence[_View]) -> None:
+        """Note that tensors that have gradients, or may have some in other runs, are written as if they had none."""
+        with_gradients = [v for v in targets if v.base.tensor.requires_grad or v.tensor.requires_grad]
+        recorded = torch.is_grad_enabled() and any(_requires_grad(a) for a in args)
+        if any(recorded or not view.base.tensor.is_leaf or view.base.origin is None for view in with_gradients):
             raise self._refused(
                 "a write without gradients into a tensor that has some has no functional form",
                 "trace with backward=True, or under torch.no_grad() for inference",
             )
-        if any(view.tensor.is_floating_point() for view in targets):
+        for view in with_gradients:
+            view.base.without_gradients = True
+        if any(view.tensor.is_floating_point() and view not in with_gradients for view in targets):
             self._emitter.assume_no_gradients(f"a write without gradients by {op.name()}")
 
     def _move(self, op: Any, args: Sequence[Any], tensor: torch.Tensor) -> None:
@@ -288,11 +307,12 @@ class FunctionalValues:
         found = []
         for view in list(self._views.values()):
             self._find(view.tensor)  # notices what was exchanged
+        self._is_finished = True
         for base in self._bases.values():
             origin = base.origin
             if origin is not None and origin.writers:
                 first, last = (Traced(v, origin.tensor) for v in (base.first, base.value))
-                base.value = self._emitter.write_back(first, last)
+                base.value = self._emitter.write_back(first, last, gradients=not base.without_gradients)
                 base.generation += 1
                 found.append(origin.mutation())
         return found
@@ -301,6 +321,14 @@ class FunctionalValues:
         """Is the tensor's memory that of something that existed before?"""
         base = self._bases.get(storage_of(tensor) or 0)
         return base is not None and base.origin is not None
+
+
+def _requires_grad(argument: object) -> bool:
+    if isinstance(argument, list | tuple):
+        return any(map(_requires_grad, argument))
+    return (
+        isinstance(argument, Traced) and isinstance(argument.example, torch.Tensor) and argument.example.requires_grad
+    )
 
 
 def _like(tensor: torch.Tensor, view: _View) -> torch.Tensor:

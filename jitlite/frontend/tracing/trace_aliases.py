@@ -54,6 +54,8 @@ class ValueRecorder(Protocol):
     location: Location
     follows_gradients: bool
     """Are gradients to flow through what is recorded?"""
+    op: object
+    """The operator whose arguments are looked up; None for a call of something else."""
 
     def emit(self, op: object, args: Sequence[object], results: Sequence[object]) -> Sequence[Any]:
         """Tell the back end of a call; gives the values of the results."""
@@ -63,7 +65,7 @@ class ValueRecorder(Protocol):
         """Note that the trace is wrong for inputs that require grad, because of `what`."""
         ...
 
-    def write_back(self, destination: Traced, source: Traced) -> object:
+    def write_back(self, destination: Traced, source: Traced, *, gradients: bool) -> object:
         """Tell the back end what something that existed before is to hold in the end; gives its value."""
         ...
 
