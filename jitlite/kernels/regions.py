@@ -30,6 +30,7 @@ from jitlite.kernels.table import (
 from jitlite.native.code import NotNative
 from jitlite.native.layout import SCALARS
 from jitlite.native.regions import NativeRun, all_nodes, is_left, raises
+from jitlite.operators.aliasing_ops import unmarked_writes
 from jitlite.passes.form_regions import outputs_of
 
 LARGEST = 400
@@ -139,7 +140,7 @@ class TensorRun(NativeRun):
         """The nodes, after views that are read elsewhere have been put behind them."""
         if not nodes:
             return nodes
-        writes = any(n.kind in WRITES for n in all_nodes(nodes))
+        writes = any(map(_may_write, all_nodes(nodes)))
         block = nodes[0].block
         assert block is not None
         kept = list(nodes)
@@ -157,6 +158,11 @@ class TensorRun(NativeRun):
             elif outside:
                 _read_copy(node, outside, kept[-1])  # and stays as well: what it raises is raised before what follows
         return kept
+
+
+def _may_write(node: Node) -> bool:
+    """May a node write a tensor, as normalizations do to their running statistics while they train?"""
+    return node.kind in WRITES or (node.op is not None and any(unmarked_writes(node, node.op)))
 
 
 def _list_fault(node: Node) -> str | None:
