@@ -12,7 +12,7 @@ for float32 are not taken at their word, for in a model written for half precisi
 whose type is known that it meets, and is half if at least one of its users gives half, else float32.
 
 `running_statistics_always_float` lets batch normalization of half inputs have statistics in float32 (True), or of the
-type of the input (False).
+type of the input (False). Where it trains, they are cast for it, and what it leaves in them is written back.
 
 `policy` casts the operands of functions: to half for those of its list `fp16`, to float32 for `fp32`; for `promote` and
 `demote`, where operands are of both, to float32 or to half. A list may name classes of modules too: then it is about
@@ -132,9 +132,6 @@ def cast_by_policy(
         graph: changed in place; calls are inlined.
         example_inputs: arguments, which say what is half and what is float32; what types say if not given.
         module: the module, if the graph is that of a method; then `example_inputs` are the others.
-
-    Raises:
-        ValueError: statistics of a batch normalization that trains are to have another type than they have.
     """
     if options.is_native:
         return False
@@ -345,16 +342,33 @@ class _Casts:
         if always is None or self.kind(node.inputs[0]) is not HALF:
             return
         target = FLOAT if always else HALF
-        training = next(_positions(node, ("training", "use_input_stats")), None)
         positions = list(_positions(node, ("running_mean", "running_var")))
-        changes = [i for i in positions if self.kind(node.inputs[i]) not in (None, target)]
-        if changes and (training is None or constant_of(node.inputs[training], True) is not False):
-            wanted = "float32" if always else "float16"
-            raise ValueError(f"{node.kind} trains: make its running statistics {wanted} before it is traced")
-        if changes:  # torch wants weight and bias in the same type
-            changes += _positions(node, ("weight", "bias"))
-        for i in changes:
+        statistics = {i: node.inputs[i] for i in positions if self.kind(node.inputs[i]) not in (None, target)}
+        if not statistics:
+            return
+        # torch wants weight and bias in the same type
+        for i in [*statistics, *_positions(node, ("weight", "bias"))]:
             node.replace_input(i, self._cast(node, node.inputs[i], target))
+        self._write_back(node, {node.inputs[i]: own for i, own in statistics.items()})
+
+    def _write_back(self, node: Node, statistics: Mapping[Value, Value]) -> None:
+        """Have statistics hold what a node that trains leaves in the casts that it was given."""
+        training = next((node.inputs[i] for i in _positions(node, ("training", "use_input_stats"))), None)
+        known = None if training is None else constant_of(training, None) if is_constant(training) else training
+        if known is False:
+            return
+        branch = None
+        if isinstance(known, Value):
+            branch = self.graph.create("prim::If", [known]).insert_after(node)
+            branch.add_block()
+            branch.add_block()
+        last = node
+        for cast, own in statistics.items():
+            with self.graph.inserting_before(node):
+                now = self.graph.insert_constant(False)
+            copy = self.graph.create("aten::copy_", [own, cast, now], [T.TENSOR])
+            copy.range = node.range
+            last = copy.insert_after(last) if branch is None else branch.blocks[0].append(copy)
 
 
 def _positions(node: Node, names: Sequence[str]) -> Iterator[int]:

@@ -1,5 +1,7 @@
 """Policies for half precision: what is cast to what, and that nothing is without one."""
 
+import copy
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -117,12 +119,36 @@ def test_running_statistics(always, expected):
     assert result.tolist() == [[0.0] * 3] * 2
 
 
-def test_statistics_of_a_layer_that_trains_are_the_users_to_convert():
-    norm = nn.BatchNorm1d(3).half()
+@pytest.mark.parametrize("always", [True, False])
+def test_statistics_of_a_layer_that_trains_are_cast_and_written_back(always):
+    norm = nn.BatchNorm1d(3)
+    if always:
+        norm.half()
+    expected = copy.deepcopy(norm).float()
     traced = jitlite.trace(norm, torch.ones(2, 3).half(), check_trace=False)
-    options = CastingOptions(running_statistics_always_float=True)
-    with pytest.raises(ValueError, match="make its running statistics float32"):
-        cast_by_policy(traced.graph.copy(), options, [torch.ones(2, 3).half()], traced)
+    norm.running_mean.zero_(), norm.running_var.fill_(1)
+    graph = traced.graph.copy()
+    x = torch.tensor([[1.0, 2.0, 4.0], [3.0, 8.0, 4.0]]).half()
+    assert cast_by_policy(graph, CastingOptions(running_statistics_always_float=always), [x], traced)
+    assert [n.kind for n in graph.nodes].count("aten::copy_") == 2
+    result = create_function_from_graph("f", graph)(traced, x)
+    torch.testing.assert_close(result.float(), expected(x.float()), rtol=1e-2, atol=1e-2)
+    assert norm.running_mean.dtype is (HALF if always else FLOAT)
+    torch.testing.assert_close(norm.running_mean.float(), expected.running_mean, rtol=1e-3, atol=1e-3)
+    torch.testing.assert_close(norm.running_var.float(), expected.running_var, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_statistics_are_written_back_only_where_the_layer_trains(training):
+    def normalized(x: torch.Tensor, mean: torch.Tensor, var: torch.Tensor, training: bool):
+        return torch.nn.functional.batch_norm(x, mean, var, None, None, training)
+
+    graph = jitlite.script(normalized).inlined_graph
+    third = torch.full((3,), 1 / 3)
+    given = [torch.tensor([[1.0, 2.0, 4.0], [3.0, 8.0, 4.0]]).half(), third.clone(), third.clone(), training]
+    assert cast_by_policy(graph, CastingOptions(running_statistics_always_float=False), given)
+    create_function_from_graph("f", graph)(*given)
+    assert torch.equal(given[1], third) is not training  # 1/3 is not rounded to half
 
 
 # -- the four lists
