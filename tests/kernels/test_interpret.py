@@ -352,7 +352,7 @@ def interpreted(monkeypatch: pytest.MonkeyPatch) -> list[Kernel]:
     """Kernels are interpreted and not compiled; gives those that have been done."""
     done: list[Kernel] = []
 
-    def compile(self: CompiledKernel) -> bool:
+    def compile(self: CompiledKernel, *, quickly: bool = False) -> bool:
         verify(self.kernel)
 
         def entry(*arguments: object) -> Any:
