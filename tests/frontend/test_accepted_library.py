@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import logging
+import math
+import sys
 import warnings
 
 import pytest
@@ -295,14 +297,50 @@ TENSORS: Table = {
     ),
 }
 
+DIGITS: Table = {
+    "rounded floats": (
+        "x: float, n: int",
+        "return round(x, n), round(x, 2), round(x, ndigits=n), round(x, None), round(x, -1), f'{round(x, n)}'",
+        [[2.675, 1], [2.5, 0], [-0.5, 0], [-0.3, -1], [25.0, -1], [35.5, -1], [25.000001, -1], [5e-324, 323]]
+        + [[1e22, -22], [1.5e22, -22], [1.7e308, 5], [1.7e308, -308], [3.0, 400], [-3.0, -400], [0.15, 1], [1e16, 3]],
+    ),
+    "rounded extremes": ("x: float, n: int", "return round(x, n)", [[math.inf, 1], [math.nan, -1], [-math.inf, 400]]),
+    "rounded ints": (
+        "x: int, n: int",
+        "return round(x, n), round(x, 2), round(x, -1), round(x, None)",
+        [[25, -1], [35, -1], [-25, -1], [-15, -1], [149, -2], [150, -2], [5, -3], [0, -1], [7, 3]],
+    ),
+    "repeated texts": (
+        "s: str, n: int", "t = s\nt *= n\nreturn s * n, n * s, '-' * 3, t", [["ab", 2], ["", 3], ["ab", 0], ["ab", -1]],
+    ),
+    "powers modulo": (
+        "a: int, b: int, c: int",
+        "return pow(a, b, c)",
+        [[3, 4, 5], [-3, 4, 5], [3, 4, -5], [3, 0, 1], [3, 4, 0], [3, -1, 7], [3, -2, -7], [2, -1, 4], [0, 0, 7]],
+    ),
+    "ints in a base": (
+        "s: str, n: int",
+        "return int(s, n), int(s, base=16)",
+        [["ff", 16], [" -0x1F ", 0], ["zz", 36], ["12", 10], ["1_0", 2], ["12", 2], ["", 16], ["1", 1]],
+    ),
+    "lengths": (
+        "x: float, y: float, p: List[float], q: List[float]",
+        "return math.hypot(x, y), math.hypot(x, y, 2.0), math.dist(p, q), math.dist((x, y), (1.0, 2.0)), math.fsum(p)",
+        [[3.0, 4.0, [0.1] * 10, [0.3] * 10], [1e200, 1e200, [], []], [math.inf, math.nan, [1.0], [2.0, 3.0]]],
+    ),
+}  # fmt: skip
+if sys.version_info >= (3, 11):
+    DIGITS["roots and powers"] = ("x: float", "return math.cbrt(x), math.exp2(x)", [[27.0], [-8.0], [5000.0]])
+UNSAVED_DIGITS = {name: "TorchScript has no" for name in ("ints in a base", "lengths", "roots and powers")}
+
 TABLES = {"tensors": TENSORS, "floats": FLOATS, "math": MATH, "order": ORDER, "iteration": ITERATION, "match": MATCH}
-TABLES |= {"methods": METHODS, "sums": SUMS, "declared": DECLARED}
+TABLES |= {"methods": METHODS, "sums": SUMS, "digits": DIGITS, "declared": DECLARED}
 CASES = [(kind, name) for kind, table in TABLES.items() for name in table]
 
 
 @pytest.mark.parametrize("kind, name", CASES)
 def test_means_what_it_means_to_python(kind, name):
-    check_case(TABLES[kind], name)
+    check_case(TABLES[kind], name, UNSAVED_DIGITS)
 
 
 REFUSED = {

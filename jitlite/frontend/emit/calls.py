@@ -33,6 +33,7 @@ from jitlite.frontend.emit.known_keywords import KnownKeywords, emit_starred_key
 from jitlite.frontend.emit.known_values import KnownValue, LazyIterable, elements_of
 from jitlite.frontend.emit.library_calls import (
     emit_iterable_arguments,
+    emit_with_digits,
     emit_with_keywords,
     emit_without_operator,
     filtered,
@@ -111,7 +112,8 @@ def emit_call(em: Emitter, expr: tree.Apply, hint: Type | None) -> SugaredValue 
         else em.emit_arguments(positional, callee.takes_functions)
     )
     kwargs = em.emit_keywords(expr.keywords, callee.takes_functions)
-    return callee.call(em, expr.range, args, kwargs + emit_starred_keywords(em, starred))
+    kwargs += emit_starred_keywords(em, starred)
+    return emit_with_digits(em, expr.range, callee, args, kwargs) or callee.call(em, expr.range, args, kwargs)
 
 
 def _separate_keywords(expr: tree.Apply) -> tuple[Sequence[tree.Expr], Sequence[tree.Expr]]:

@@ -11,7 +11,7 @@ from jitlite.frontend.emit.absent_attributes import is_absent, raise_absent
 from jitlite.frontend.emit.branch_refinement import refined_sugar
 from jitlite.frontend.emit.conditions import emit_condition, emit_if_expression, to_bool
 from jitlite.frontend.emit.emitter import Emitter, expression
-from jitlite.frontend.emit.library_calls import call_library
+from jitlite.frontend.emit.library_calls import call_library, repeated_text
 from jitlite.frontend.emit.operand_choice import emit_choice
 from jitlite.frontend.emit.python_library import orders
 from jitlite.frontend.emit.scope import Condition
@@ -233,7 +233,7 @@ def _emit_without_operator(em: Emitter, expr: tree.BinOp, left: Value, right: Va
     if expr.op in orders() and isinstance(left.type, T.ListType) and isinstance(right.type, T.ListType):
         return _ordered_lists(em, expr, left, right)
     if expr.op == "*":
-        return _repeated_tuple(em, left, right)
+        return repeated_text(em, expr.range, left, right) or _repeated_tuple(em, left, right)
     both_tuples = isinstance(left.type, T.TupleType) and isinstance(right.type, T.TupleType)
     return _tuple_operator(em, expr, left, right) if both_tuples else None
 

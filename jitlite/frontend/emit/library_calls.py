@@ -111,6 +111,8 @@ def emit_without_operator(
         return None
     if callee.name in ("aten::startswith", "aten::endswith") and isinstance(args[0].type, T.TupleType):
         return _of_any_part(em, range, callee, args)
+    if callee is BUILTINS["pow"] and len(args) == 3:
+        return call_library(em, range, library.power_modulo, args, original=pow)
     if callee is BUILTINS["sorted"] and len(args) == 1 and _is_unordered(args[0].type):
         return call_library(em, range, library.sorted_list, args, original=sorted)
     of_tuples = len(args) == 2 and any(isinstance(a.type, T.TupleType) for a in args)
@@ -118,6 +120,33 @@ def emit_without_operator(
     if callee in (BUILTINS["max"], BUILTINS["min"]) and has_no_operator:
         return _extreme(em, range, callee, args, {})
     return None
+
+
+def emit_with_digits(
+    em: Emitter, range: SourceRange, callee: SugaredValue, args: list[NamedValue], kwargs: list[NamedValue]
+) -> SugaredValue | None:
+    """`round` of a number to so many digits, and `int` of a text in a base; None for another call."""
+    given = [*args, *kwargs]
+    if len(given) != 2 or not args:
+        return None
+    (subject, other), name = given, given[1].name
+    if callee is BUILTINS["int"] and subject.type is T.STRING and name in (None, "base"):
+        return SimpleValue(em.op("python::int", [subject, other._replace(name=None)], range=range))
+    if callee is not BUILTINS["round"] or subject.type not in (T.INT, T.FLOAT) or name not in (None, "ndigits"):
+        return None
+    if other.type is T.NONE:
+        return callee.call(em, range, [subject], [])
+    function = library.rounded_int if subject.type is T.INT else library.rounded_float
+    return call_library(em, range, function, [subject, other._replace(name=None)], original=round)
+
+
+def repeated_text(em: Emitter, range: SourceRange, left: Value, right: Value) -> Value | None:
+    """`text * n` or `n * text`; None for other operands."""
+    text, times = (right, left) if left.type is T.INT else (left, right)
+    if text.type is not T.STRING or times.type is not T.INT:
+        return None
+    given = [NamedValue(None, v, range=range) for v in (text, times)]
+    return call_library(em, range, library.repeated, given).as_value(em, range)
 
 
 def _of_any_part(em: Emitter, range: SourceRange, callee: BuiltinFunction, args: Sequence[NamedValue]) -> SugaredValue:
