@@ -331,16 +331,50 @@ DIGITS: Table = {
 }  # fmt: skip
 if sys.version_info >= (3, 11):
     DIGITS["roots and powers"] = ("x: float", "return math.cbrt(x), math.exp2(x)", [[27.0], [-8.0], [5000.0]])
-UNSAVED_DIGITS = {name: "TorchScript has no" for name in ("ints in a base", "lengths", "roots and powers")}
+DICTS: Table = {
+    "updates": (
+        "d: Dict[str, int], xs: List[str]",
+        "d.update(k=len(d), a=d.get('a', 7))\nd.update([('b', 1), ('c', 2)], c=3)\nd.update(zip(xs, range(3)))\n"
+        "d.update({'z': 1}, y=2)\nd.update((x, len(x)) for x in xs)\nd.update()\nd.update({})\nreturn d",
+        [[{"a": 1}, ["p", "qq"]], [{}, []]],
+    ),
+    "updates with floats": (
+        "n: int",
+        "d = {'c': 0.5}\nd.update(a=n)\nd.update([('b', 2.0)])\nreturn d['a'] / 2, d['b'], len(d)",
+        [[3]],
+    ),
+    "equality": (
+        "a: Dict[str, int], b: Dict[str, int]",
+        "return a == b, a != b, a == {}, {} != a, a == {'k': 1}, a == a.copy()",
+        [[{}, {}], [{"k": 1}, {"k": 1}], [{"k": 1}, {"j": 1}], [{"k": 1}, {"k": 2}],
+         [{"k": 1, "j": 2}, {"j": 2, "k": 1}]],
+    ),
+    "equality of others": (
+        "a: Dict[int, float], b: Dict[int, List[int]], c: Dict[str, Tensor]",
+        "return a == a.copy(), b == {1: [2]}, b != b.copy(), c == {}, c != {}",
+        [[{1: float("nan")}, {1: [2]}, {}], [{}, {1: [3]}, {"t": T34}]],
+    ),
+    "named fields": (
+        "x: float, s: str, w: int",
+        "return '{x}'.format(x=x), '{x:.2f}|{s}|{x}'.format(x=x, s=s), '{0}{s}{1}{0}'.format(w, 2, s=s), "
+        "'{{{s}}}{}{}'.format(x, w, s=s), 'a'.format(s=s)",
+        [[2.345, "ab", 5], [-0.0, "{x}", 1]],
+    ),
+    "named fields that are converted": (
+        "s: str, w: int", "return '{s!r}{s:>{w}}|{0}'.format(w, s=s, w=w)", [["ab", 5], ["{x}", 1]],
+    ),
+}  # fmt: skip
+UNSAVED = {name: "TorchScript has no" for name in ("ints in a base", "lengths", "roots and powers")}
+UNSAVED["named fields that are converted"] = "TorchScript's format has no"
 
 TABLES = {"tensors": TENSORS, "floats": FLOATS, "math": MATH, "order": ORDER, "iteration": ITERATION, "match": MATCH}
-TABLES |= {"methods": METHODS, "sums": SUMS, "digits": DIGITS, "declared": DECLARED}
+TABLES |= {"methods": METHODS, "sums": SUMS, "digits": DIGITS, "dicts": DICTS, "declared": DECLARED}
 CASES = [(kind, name) for kind, table in TABLES.items() for name in table]
 
 
 @pytest.mark.parametrize("kind, name", CASES)
 def test_means_what_it_means_to_python(kind, name):
-    check_case(TABLES[kind], name, UNSAVED_DIGITS)
+    check_case(TABLES[kind], name, UNSAVED)
 
 
 REFUSED = {
@@ -348,6 +382,11 @@ REFUSED = {
     "match {'a': x}:\n  case {'b': 1, **rest}:\n   return 1\n return x": "`\\*\\*rest` isn't supported",
     "match Point(x):\n  case Point(1, 2, 3):\n   return 1\n return x": "accepts 2 positional sub-patterns",
     "match x:\n  case 1:\n   r = 1\n return r": "not defined in the false branch",
+    "return '{z}'.format(y=x)": "do not fit: z",
+    "return '{}{y}{1}'.format(x, x, y=x)": "automatic and manual numbering",
+    "return '{1}{y}'.format(x, y=x)": "no value at position 1",
+    "d = {'a': torch.ones(1)}\n return d == d": "Expected a value of type",
+    "d = {1: 2}\n d.update(a=x)\n return d": "int",
     "return max(x, x, default=1)": "for the elements of one iterable",
     "return torch.ones(2).flip(0).tolist()": "Expected type hint for result of tolist",
     "return torch.ones(2).__rlt__(1)": "no attribute or method '__rlt__'",

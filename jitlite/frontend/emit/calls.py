@@ -22,6 +22,7 @@ from jitlite.frontend.emit.conditions import emit_hasattr, emit_isinstance
 from jitlite.frontend.emit.constant_containers import GlobalContainer
 from jitlite.frontend.emit.containers import is_module_type
 from jitlite.frontend.emit.denotations import BUILTINS
+from jitlite.frontend.emit.dict_calls import emit_update
 from jitlite.frontend.emit.displays import emit_dict_comprehension, emit_list_comprehension
 from jitlite.frontend.emit.emitter import Emitter, expression
 from jitlite.frontend.emit.empty_literals import as_wanted
@@ -40,6 +41,7 @@ from jitlite.frontend.emit.library_calls import (
 )
 from jitlite.frontend.emit.list_types import listed_type
 from jitlite.frontend.emit.local_functions import LocalFunction, emit_local_call
+from jitlite.frontend.emit.named_fields import by_position
 from jitlite.frontend.emit.objects import ObjectDefinition
 from jitlite.frontend.emit.sequences import ListAsTuple, with_spread_tail
 from jitlite.frontend.emit.sets import listed, with_elements
@@ -132,8 +134,11 @@ def _emit_builtin(em: Emitter, expr: tree.Apply, callee: BuiltinFunction) -> Sug
             expr = tree.replaced(expr, args=(KnownValue(found, range=only.range),))
         if generator is not None:
             return emit_quantifier(em, expr.range, generator, callee is BUILTINS["any"])
-    found_by_keywords = emit_with_keywords(em, expr, callee)
-    return _call_operator(em, expr, callee) if found_by_keywords is None else found_by_keywords
+    formatted = by_position(em, expr, callee)
+    if formatted is not None:
+        return emit_call(em, formatted, None)
+    found = emit_update(em, expr, callee) or emit_with_keywords(em, expr, callee)
+    return _call_operator(em, expr, callee) if found is None else found
 
 
 def _emit_length(em: Emitter, expr: tree.Apply, callee: SugaredValue) -> SugaredValue | Value:

@@ -16,6 +16,7 @@ from jitlite.frontend.syntax import tree
 from jitlite.ir import types as T
 from jitlite.ir.graph import Value
 from jitlite.ir.types import Type
+from jitlite.operators.conversions import is_empty_literal
 from jitlite.operators.overloads import NamedValue
 
 
@@ -167,6 +168,31 @@ def _has_no_extreme(t: Type) -> bool:
 
 def _is_unordered(t: Type) -> bool:
     return isinstance(t, T.TensorType | T.DictType)
+
+
+# -- dicts
+_COMPARED = (T.INT, T.FLOAT, T.BOOL, T.STRING)
+"""Types of values that `!=` compares to a bool, also in lists."""
+
+
+def equal_dicts(em: Emitter, range: SourceRange, op: str, left: Value, right: Value) -> Value | None:
+    """`left == right` or `left != right` of dicts; None for other values, and for dicts whose values have no such
+    comparison that is a bool."""
+    if op not in ("eq", "ne") or not (isinstance(left.type, T.DictType) and isinstance(right.type, T.DictType)):
+        return None
+    if is_empty_literal(left) or is_empty_literal(right):
+        other = right if is_empty_literal(left) else left
+        same = em.op("aten::eq", [em.op("aten::len", [other], range=range), em.number(0, range)], range=range)
+    elif _is_compared(left.type.value) and _is_compared(right.type.value):
+        given = [NamedValue(None, v, range=range) for v in (left, right)]
+        same = call_library(em, range, library.equal_dicts, given, original=dict).as_value(em, range)
+    else:
+        return None
+    return same if op == "eq" else em.op("aten::__not__", [same], range=range)
+
+
+def _is_compared(t: T.Type) -> bool:
+    return (t.element if isinstance(t, T.ListType) else t) in _COMPARED
 
 
 # -- filter

@@ -473,6 +473,13 @@ def greater_or_equal(left: list[T], right: list[K]) -> bool:
     return less_or_equal(right, left)
 
 
+def equal_dicts(left: dict[K, T], right: dict[K, T]) -> bool:
+    """`left == right`."""
+    if len(left) != len(right):
+        return False
+    return all(key in right and not _differ(value, right[key]) for key, value in left.items())
+
+
 class ListComparison(NamedTuple):
     """Python's comparison, and the function that stands for it where both sides are lists."""
 
