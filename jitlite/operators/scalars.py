@@ -22,6 +22,9 @@ from jitlite.ir.traits import Link, Spelling, Trait, known
 
 _Number = Any
 
+PYTHON_3_11_MATH = tuple(name for name in ("cbrt", "exp2") if hasattr(math, name))
+"""Functions of `math` that Python has from 3.11 on."""
+
 
 def _by_kind(name: str) -> Callable[..., Any]:
     """The function of `math`, or of `cmath` where an operand is complex."""
@@ -218,6 +221,20 @@ def divide_with_remainder(x: _Number, y: _Number) -> Any:
     return divmod(x, y)
 
 
+@op("python::int(str text, int base) -> int")
+def int_in_base(text: str, base: int) -> int:
+    """`int(text, base)`."""
+    return int(text, base)
+
+
+op("python::hypot.two(float x, float y) -> float", doc="`math.hypot(x, y)`: the length of a vector.")(math.hypot)
+op("python::hypot.three(float x, float y, float z) -> float", doc="`math.hypot(x, y, z)`.")(math.hypot)
+op("python::dist.float(float[] p, float[] q) -> float", doc="`math.dist(p, q)`: the distance of two points.")(math.dist)
+op("python::dist.int(int[] p, int[] q) -> float", doc="`math.dist(p, q)` of points with whole coordinates.")(math.dist)
+op("python::fsum.float(float[] values) -> float", doc="`math.fsum(values)`: the sum without loss.")(math.fsum)
+op("python::fsum.int(int[] values) -> float", doc="`math.fsum(values)` of ints.")(math.fsum)
+for _name in PYTHON_3_11_MATH:
+    op(f"python::{_name}(float x) -> float", doc=f"`math.{_name}(x)`.")(getattr(math, _name))
 op("aten::frexp(float a) -> (float, int)", total=True, doc="`math.frexp(a)`: mantissa and exponent.")(math.frexp)
 op("aten::modf(float a) -> (float, float)", total=True, doc="`math.modf(a)`: fractional and whole part.")(math.modf)
 op("aten::ldexp(float x, int i) -> float", doc="`x * 2 ** i`.", traits=(Trait.GROWING,))(math.ldexp)

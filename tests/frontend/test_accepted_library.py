@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import logging
+import math
+import sys
 import warnings
 
 import pytest
@@ -295,14 +297,84 @@ TENSORS: Table = {
     ),
 }
 
+DIGITS: Table = {
+    "rounded floats": (
+        "x: float, n: int",
+        "return round(x, n), round(x, 2), round(x, ndigits=n), round(x, None), round(x, -1), f'{round(x, n)}'",
+        [[2.675, 1], [2.5, 0], [-0.5, 0], [-0.3, -1], [25.0, -1], [35.5, -1], [25.000001, -1], [5e-324, 323]]
+        + [[1e22, -22], [1.5e22, -22], [1.7e308, 5], [1.7e308, -308], [3.0, 400], [-3.0, -400], [0.15, 1], [1e16, 3]],
+    ),
+    "rounded extremes": ("x: float, n: int", "return round(x, n)", [[math.inf, 1], [math.nan, -1], [-math.inf, 400]]),
+    "rounded ints": (
+        "x: int, n: int",
+        "return round(x, n), round(x, 2), round(x, -1), round(x, None)",
+        [[25, -1], [35, -1], [-25, -1], [-15, -1], [149, -2], [150, -2], [5, -3], [0, -1], [7, 3]],
+    ),
+    "repeated texts": (
+        "s: str, n: int", "t = s\nt *= n\nreturn s * n, n * s, '-' * 3, t", [["ab", 2], ["", 3], ["ab", 0], ["ab", -1]],
+    ),
+    "powers modulo": (
+        "a: int, b: int, c: int",
+        "return pow(a, b, c)",
+        [[3, 4, 5], [-3, 4, 5], [3, 4, -5], [3, 0, 1], [3, 4, 0], [3, -1, 7], [3, -2, -7], [2, -1, 4], [0, 0, 7]],
+    ),
+    "ints in a base": (
+        "s: str, n: int",
+        "return int(s, n), int(s, base=16)",
+        [["ff", 16], [" -0x1F ", 0], ["zz", 36], ["12", 10], ["1_0", 2], ["12", 2], ["", 16], ["1", 1]],
+    ),
+    "lengths": (
+        "x: float, y: float, p: List[float], q: List[float]",
+        "return math.hypot(x, y), math.hypot(x, y, 2.0), math.dist(p, q), math.dist((x, y), (1.0, 2.0)), math.fsum(p)",
+        [[3.0, 4.0, [0.1] * 10, [0.3] * 10], [1e200, 1e200, [], []], [math.inf, math.nan, [1.0], [2.0, 3.0]]],
+    ),
+}  # fmt: skip
+if sys.version_info >= (3, 11):
+    DIGITS["roots and powers"] = ("x: float", "return math.cbrt(x), math.exp2(x)", [[27.0], [-8.0], [5000.0]])
+DICTS: Table = {
+    "updates": (
+        "d: Dict[str, int], xs: List[str]",
+        "d.update(k=len(d), a=d.get('a', 7))\nd.update([('b', 1), ('c', 2)], c=3)\nd.update(zip(xs, range(3)))\n"
+        "d.update({'z': 1}, y=2)\nd.update((x, len(x)) for x in xs)\nd.update()\nd.update({})\nreturn d",
+        [[{"a": 1}, ["p", "qq"]], [{}, []]],
+    ),
+    "updates with floats": (
+        "n: int",
+        "d = {'c': 0.5}\nd.update(a=n)\nd.update([('b', 2.0)])\nreturn d['a'] / 2, d['b'], len(d)",
+        [[3]],
+    ),
+    "equality": (
+        "a: Dict[str, int], b: Dict[str, int]",
+        "return a == b, a != b, a == {}, {} != a, a == {'k': 1}, a == a.copy()",
+        [[{}, {}], [{"k": 1}, {"k": 1}], [{"k": 1}, {"j": 1}], [{"k": 1}, {"k": 2}],
+         [{"k": 1, "j": 2}, {"j": 2, "k": 1}]],
+    ),
+    "equality of others": (
+        "a: Dict[int, float], b: Dict[int, List[int]], c: Dict[str, Tensor]",
+        "return a == a.copy(), b == {1: [2]}, b != b.copy(), c == {}, c != {}",
+        [[{1: float("nan")}, {1: [2]}, {}], [{}, {1: [3]}, {"t": T34}]],
+    ),
+    "named fields": (
+        "x: float, s: str, w: int",
+        "return '{x}'.format(x=x), '{x:.2f}|{s}|{x}'.format(x=x, s=s), '{0}{s}{1}{0}'.format(w, 2, s=s), "
+        "'{{{s}}}{}{}'.format(x, w, s=s), 'a'.format(s=s)",
+        [[2.345, "ab", 5], [-0.0, "{x}", 1]],
+    ),
+    "named fields that are converted": (
+        "s: str, w: int", "return '{s!r}{s:>{w}}|{0}'.format(w, s=s, w=w)", [["ab", 5], ["{x}", 1]],
+    ),
+}  # fmt: skip
+UNSAVED = {name: "TorchScript has no" for name in ("ints in a base", "lengths", "roots and powers")}
+UNSAVED["named fields that are converted"] = "TorchScript's format has no"
+
 TABLES = {"tensors": TENSORS, "floats": FLOATS, "math": MATH, "order": ORDER, "iteration": ITERATION, "match": MATCH}
-TABLES |= {"methods": METHODS, "sums": SUMS, "declared": DECLARED}
+TABLES |= {"methods": METHODS, "sums": SUMS, "digits": DIGITS, "dicts": DICTS, "declared": DECLARED}
 CASES = [(kind, name) for kind, table in TABLES.items() for name in table]
 
 
 @pytest.mark.parametrize("kind, name", CASES)
 def test_means_what_it_means_to_python(kind, name):
-    check_case(TABLES[kind], name)
+    check_case(TABLES[kind], name, UNSAVED)
 
 
 REFUSED = {
@@ -310,6 +382,11 @@ REFUSED = {
     "match {'a': x}:\n  case {'b': 1, **rest}:\n   return 1\n return x": "`\\*\\*rest` isn't supported",
     "match Point(x):\n  case Point(1, 2, 3):\n   return 1\n return x": "accepts 2 positional sub-patterns",
     "match x:\n  case 1:\n   r = 1\n return r": "not defined in the false branch",
+    "return '{z}'.format(y=x)": "do not fit: z",
+    "return '{}{y}{1}'.format(x, x, y=x)": "automatic and manual numbering",
+    "return '{1}{y}'.format(x, y=x)": "no value at position 1",
+    "d = {'a': torch.ones(1)}\n return d == d": "Expected a value of type",
+    "d = {1: 2}\n d.update(a=x)\n return d": "int",
     "return max(x, x, default=1)": "for the elements of one iterable",
     "return torch.ones(2).flip(0).tolist()": "Expected type hint for result of tolist",
     "return torch.ones(2).__rlt__(1)": "no attribute or method '__rlt__'",

@@ -233,5 +233,11 @@ _CONSTRUCTS: dict[str, tuple[str, str]] = {
     "prim::ExceptionInfo": ("caught exceptions", "test for what may go wrong before it does"),
     "prim::PythonType": ("classes as values", "write its name"),
     "prim::Closure": ("functions as values", "give it as a function of its own"),
+    "python::int": ("int() with a base", "compute the number from the digits"),
+    "python::hypot": ("math.hypot", "write math.sqrt(x * x + y * y)"),
+    "python::dist": ("math.dist", "write the root of the sum of squares"),
+    "python::fsum": ("math.fsum", "write sum(values)"),
+    "python::cbrt": ("math.cbrt", "write x ** (1 / 3) for what is not negative"),
+    "python::exp2": ("math.exp2", "write 2.0 ** x"),
 }  # fmt: skip
 """Python that jitlite compiles and TorchScript has not: what it is, and a way out."""

@@ -12,7 +12,7 @@ from jitlite.frontend.emit.builtin_names import BINARY_METHODS
 from jitlite.frontend.emit.emitter import Emitter, expression, statement
 from jitlite.frontend.emit.indexing import emit_slice, emit_subscript_assign, set_item, single_index, tensor_index
 from jitlite.frontend.emit.iterable_values import SliceValue
-from jitlite.frontend.emit.library_calls import call_library
+from jitlite.frontend.emit.library_calls import call_library, repeated_text
 from jitlite.frontend.emit.list_slices import assign_slice
 from jitlite.frontend.emit.python_library import check_length
 from jitlite.frontend.emit.sequences import spread_list
@@ -229,6 +229,7 @@ def _augment(em: Emitter, stmt: tree.AugAssign, old: Value) -> Value:
             return changed
     computed = tuple_operator(em, stmt.range, stmt.op, old, value)
     computed = computed or binary_magic(em, stmt.range, stmt.op, old, value, in_place=True)
+    computed = computed or (repeated_text(em, stmt.range, old, value) if stmt.op == "*" else None)
     if computed is not None:
         return computed
     if isinstance(old.type, T.TupleType) and isinstance(value.type, T.TupleType) and stmt.op == "+":

@@ -22,6 +22,7 @@ from jitlite.frontend.emit.conditions import emit_hasattr, emit_isinstance
 from jitlite.frontend.emit.constant_containers import GlobalContainer
 from jitlite.frontend.emit.containers import is_module_type
 from jitlite.frontend.emit.denotations import BUILTINS
+from jitlite.frontend.emit.dict_calls import emit_update
 from jitlite.frontend.emit.displays import emit_dict_comprehension, emit_list_comprehension
 from jitlite.frontend.emit.emitter import Emitter, expression
 from jitlite.frontend.emit.empty_literals import as_wanted
@@ -33,12 +34,14 @@ from jitlite.frontend.emit.known_keywords import KnownKeywords, emit_starred_key
 from jitlite.frontend.emit.known_values import KnownValue, LazyIterable, elements_of
 from jitlite.frontend.emit.library_calls import (
     emit_iterable_arguments,
+    emit_with_digits,
     emit_with_keywords,
     emit_without_operator,
     filtered,
 )
 from jitlite.frontend.emit.list_types import listed_type
 from jitlite.frontend.emit.local_functions import LocalFunction, emit_local_call
+from jitlite.frontend.emit.named_fields import by_position
 from jitlite.frontend.emit.objects import ObjectDefinition
 from jitlite.frontend.emit.sequences import ListAsTuple, with_spread_tail
 from jitlite.frontend.emit.sets import listed, with_elements
@@ -111,7 +114,8 @@ def emit_call(em: Emitter, expr: tree.Apply, hint: Type | None) -> SugaredValue 
         else em.emit_arguments(positional, callee.takes_functions)
     )
     kwargs = em.emit_keywords(expr.keywords, callee.takes_functions)
-    return callee.call(em, expr.range, args, kwargs + emit_starred_keywords(em, starred))
+    kwargs += emit_starred_keywords(em, starred)
+    return emit_with_digits(em, expr.range, callee, args, kwargs) or callee.call(em, expr.range, args, kwargs)
 
 
 def _separate_keywords(expr: tree.Apply) -> tuple[Sequence[tree.Expr], Sequence[tree.Expr]]:
@@ -130,8 +134,11 @@ def _emit_builtin(em: Emitter, expr: tree.Apply, callee: BuiltinFunction) -> Sug
             expr = tree.replaced(expr, args=(KnownValue(found, range=only.range),))
         if generator is not None:
             return emit_quantifier(em, expr.range, generator, callee is BUILTINS["any"])
-    found_by_keywords = emit_with_keywords(em, expr, callee)
-    return _call_operator(em, expr, callee) if found_by_keywords is None else found_by_keywords
+    formatted = by_position(em, expr, callee)
+    if formatted is not None:
+        return emit_call(em, formatted, None)
+    found = emit_update(em, expr, callee) or emit_with_keywords(em, expr, callee)
+    return _call_operator(em, expr, callee) if found is None else found
 
 
 def _emit_length(em: Emitter, expr: tree.Apply, callee: SugaredValue) -> SugaredValue | Value:

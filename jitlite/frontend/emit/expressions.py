@@ -11,7 +11,7 @@ from jitlite.frontend.emit.absent_attributes import is_absent, raise_absent
 from jitlite.frontend.emit.branch_refinement import refined_sugar
 from jitlite.frontend.emit.conditions import emit_condition, emit_if_expression, to_bool
 from jitlite.frontend.emit.emitter import Emitter, expression
-from jitlite.frontend.emit.library_calls import call_library
+from jitlite.frontend.emit.library_calls import call_library, equal_dicts, repeated_text
 from jitlite.frontend.emit.operand_choice import emit_choice
 from jitlite.frontend.emit.python_library import orders
 from jitlite.frontend.emit.scope import Condition
@@ -153,7 +153,10 @@ def _emit_operator(em: Emitter, expr: tree.BinOp, left: Value, right: Value) -> 
         )
     if expr.op == "in":
         return _emit_contains(em, expr, left, right)
-    found = tuple_operator(em, expr.range, expr.op, left, right) or _emit_without_operator(em, expr, left, right)
+    found = equal_dicts(em, expr.range, expr.op, left, right)
+    found = (
+        found or tuple_operator(em, expr.range, expr.op, left, right) or _emit_without_operator(em, expr, left, right)
+    )
     found = found or operate(em, expr.range, expr.op, left, right)
     found = found or binary_magic(em, expr.range, expr.op, left, right)
     if found is not None:
@@ -233,7 +236,7 @@ def _emit_without_operator(em: Emitter, expr: tree.BinOp, left: Value, right: Va
     if expr.op in orders() and isinstance(left.type, T.ListType) and isinstance(right.type, T.ListType):
         return _ordered_lists(em, expr, left, right)
     if expr.op == "*":
-        return _repeated_tuple(em, left, right)
+        return repeated_text(em, expr.range, left, right) or _repeated_tuple(em, left, right)
     both_tuples = isinstance(left.type, T.TupleType) and isinstance(right.type, T.TupleType)
     return _tuple_operator(em, expr, left, right) if both_tuples else None
 

@@ -16,6 +16,7 @@ from jitlite.frontend.syntax import tree
 from jitlite.ir import types as T
 from jitlite.ir.graph import Value
 from jitlite.ir.types import Type
+from jitlite.operators.conversions import is_empty_literal
 from jitlite.operators.overloads import NamedValue
 
 
@@ -111,6 +112,8 @@ def emit_without_operator(
         return None
     if callee.name in ("aten::startswith", "aten::endswith") and isinstance(args[0].type, T.TupleType):
         return _of_any_part(em, range, callee, args)
+    if callee is BUILTINS["pow"] and len(args) == 3:
+        return call_library(em, range, library.power_modulo, args, original=pow)
     if callee is BUILTINS["sorted"] and len(args) == 1 and _is_unordered(args[0].type):
         return call_library(em, range, library.sorted_list, args, original=sorted)
     of_tuples = len(args) == 2 and any(isinstance(a.type, T.TupleType) for a in args)
@@ -118,6 +121,33 @@ def emit_without_operator(
     if callee in (BUILTINS["max"], BUILTINS["min"]) and has_no_operator:
         return _extreme(em, range, callee, args, {})
     return None
+
+
+def emit_with_digits(
+    em: Emitter, range: SourceRange, callee: SugaredValue, args: list[NamedValue], kwargs: list[NamedValue]
+) -> SugaredValue | None:
+    """`round` of a number to so many digits, and `int` of a text in a base; None for another call."""
+    given = [*args, *kwargs]
+    if len(given) != 2 or not args:
+        return None
+    (subject, other), name = given, given[1].name
+    if callee is BUILTINS["int"] and subject.type is T.STRING and name in (None, "base"):
+        return SimpleValue(em.op("python::int", [subject, other._replace(name=None)], range=range))
+    if callee is not BUILTINS["round"] or subject.type not in (T.INT, T.FLOAT) or name not in (None, "ndigits"):
+        return None
+    if other.type is T.NONE:
+        return callee.call(em, range, [subject], [])
+    function = library.rounded_int if subject.type is T.INT else library.rounded_float
+    return call_library(em, range, function, [subject, other._replace(name=None)], original=round)
+
+
+def repeated_text(em: Emitter, range: SourceRange, left: Value, right: Value) -> Value | None:
+    """`text * n` or `n * text`; None for other operands."""
+    text, times = (right, left) if left.type is T.INT else (left, right)
+    if text.type is not T.STRING or times.type is not T.INT:
+        return None
+    given = [NamedValue(None, v, range=range) for v in (text, times)]
+    return call_library(em, range, library.repeated, given).as_value(em, range)
 
 
 def _of_any_part(em: Emitter, range: SourceRange, callee: BuiltinFunction, args: Sequence[NamedValue]) -> SugaredValue:
@@ -138,6 +168,31 @@ def _has_no_extreme(t: Type) -> bool:
 
 def _is_unordered(t: Type) -> bool:
     return isinstance(t, T.TensorType | T.DictType)
+
+
+# -- dicts
+_COMPARED = (T.INT, T.FLOAT, T.BOOL, T.STRING)
+"""Types of values that `!=` compares to a bool, also in lists."""
+
+
+def equal_dicts(em: Emitter, range: SourceRange, op: str, left: Value, right: Value) -> Value | None:
+    """`left == right` or `left != right` of dicts; None for other values, and for dicts whose values have no such
+    comparison that is a bool."""
+    if op not in ("eq", "ne") or not (isinstance(left.type, T.DictType) and isinstance(right.type, T.DictType)):
+        return None
+    if is_empty_literal(left) or is_empty_literal(right):
+        other = right if is_empty_literal(left) else left
+        same = em.op("aten::eq", [em.op("aten::len", [other], range=range), em.number(0, range)], range=range)
+    elif _is_compared(left.type.value) and _is_compared(right.type.value):
+        given = [NamedValue(None, v, range=range) for v in (left, right)]
+        same = call_library(em, range, library.equal_dicts, given, original=dict).as_value(em, range)
+    else:
+        return None
+    return same if op == "eq" else em.op("aten::__not__", [same], range=range)
+
+
+def _is_compared(t: T.Type) -> bool:
+    return (t.element if isinstance(t, T.ListType) else t) in _COMPARED
 
 
 # -- filter

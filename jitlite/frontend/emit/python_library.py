@@ -201,6 +201,75 @@ def isclose(a: float, b: float, *, rel_tol: float = 1e-09, abs_tol: float = 0.0)
     return difference <= math.fabs(rel_tol * b) or difference <= math.fabs(rel_tol * a) or difference <= abs_tol
 
 
+def power_modulo(base: int, exp: int, mod: int) -> int:
+    """`pow(base, exp, mod)` for an exponent that is not negative, else of the inverse of the base."""
+    if mod == 0:
+        raise ValueError("pow() 3rd argument cannot be 0")
+    factor, rest = base % mod, exp
+    if exp < 0:
+        factor, rest = _inverse(base % abs(mod), abs(mod)) % mod, -exp
+    result = 1 % mod
+    while rest > 0:
+        if rest % 2 == 1:
+            result = result * factor % mod
+        factor, rest = factor * factor % mod, rest // 2
+    return result
+
+
+def _inverse(n: int, mod: int) -> int:
+    """The number whose product with n is 1, modulo mod."""
+    (a, b), (s, t) = (n, mod), (1, 0)
+    while b > 0:
+        quotient = a // b
+        a, b, s, t = b, a % b, t, s - quotient * t
+    if a != 1:
+        raise ValueError("base is not invertible for the given modulus")
+    return s
+
+
+def rounded_int(number: int, ndigits: int) -> int:
+    """`round(number, ndigits)` of an int."""
+    if ndigits >= 0:
+        return number
+    unit = 1
+    for _ in range(-ndigits):
+        unit = unit * 10
+    quotient, rest = number // unit, number % unit
+    if rest * 2 > unit or (rest * 2 == unit and quotient % 2 == 1):
+        quotient += 1
+    return quotient * unit
+
+
+MOST_DIGITS, LEAST_DIGITS = 323, -308
+"""Rounding to more digits changes no float, to fewer gives 0."""
+
+
+def rounded_float(number: float, ndigits: int) -> float:
+    """`round(number, ndigits)` of a float: its decimal digits are rounded exactly, half to even."""
+    if ndigits > MOST_DIGITS or not math.isfinite(number):
+        return number
+    if ndigits < LEAST_DIGITS:
+        return 0.0 * number
+    if ndigits >= 0:
+        return float(("%." + str(ndigits) + "f") % number)
+    # a float that is no whole number lies behind its whole part, so the part is told apart from a tie
+    whole, unit = int(math.fabs(number)), 1
+    for _ in range(-ndigits):
+        unit = unit * 10
+    quotient, rest = whole // unit, whole % unit
+    beyond_tie = math.fabs(number) > whole or quotient % 2 == 1
+    if rest * 2 > unit or (rest * 2 == unit and beyond_tie):
+        quotient += 1
+    if quotient * unit >= 2**1024:
+        raise OverflowError("rounded value too large to represent")
+    return math.copysign(float(quotient * unit), number)
+
+
+def repeated(text: str, times: int) -> str:
+    """`text * times`."""
+    return "".join([text] * times)
+
+
 def trunc(x: float, /) -> int:
     """`math.trunc`."""
     return int(x)
@@ -402,6 +471,13 @@ def greater(left: list[T], right: list[K]) -> bool:
 def greater_or_equal(left: list[T], right: list[K]) -> bool:
     """`left >= right`."""
     return less_or_equal(right, left)
+
+
+def equal_dicts(left: dict[K, T], right: dict[K, T]) -> bool:
+    """`left == right`."""
+    if len(left) != len(right):
+        return False
+    return all(key in right and not _differ(value, right[key]) for key, value in left.items())
 
 
 class ListComparison(NamedTuple):
