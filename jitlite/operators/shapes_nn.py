@@ -90,6 +90,23 @@ def _attention(call: ShapeCall) -> Sequence[Sizes]:
     return [(*batch, *heads, query[-2], value[-1])]
 
 
+# -- recurrent cells
+
+
+def _cell(call: ShapeCall) -> Sequence[Sizes]:
+    return [_next_state(call, call.dims("hx"))]
+
+
+def _lstm_cell(call: ShapeCall) -> Sequence[Sizes]:
+    return [_next_state(call, dims_of(state)) for state in call.items("hx")]
+
+
+def _next_state(call: ShapeCall, state: Dims) -> Dims:
+    inputs = call.dims("input")
+    _need(len(inputs) == len(state) == 2)
+    return same(inputs[0], state[0]), state[1]
+
+
 # -- convolutions
 
 
@@ -259,6 +276,8 @@ RULES: dict[str, Rule] = {
     **_rules("dot vdot", _dot),
     **_rules("outer ger", _outer),
     **_rules("scaled_dot_product_attention", _attention),
+    **_rules("gru_cell rnn_tanh_cell rnn_relu_cell", _cell),
+    **_rules("lstm_cell", _lstm_cell),
     **_rules("conv1d conv2d conv3d", _conv),
     **_rules("conv_transpose1d conv_transpose2d conv_transpose3d", _conv_transpose),
     **_rules("convolution _convolution", _convolution),

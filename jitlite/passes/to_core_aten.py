@@ -143,12 +143,18 @@ class _CoreAtenLowering(Record, frozen=False):
     recordings: RecordingCache = field(default_factory=lambda: RecordingCache(core_aten.table(), core_aten.is_core))
     runs: RecordingCache = field(default_factory=lambda: RecordingCache({}, lambda overload: True))
     """Those of operators that stay, for what their results look like."""
+    placed: list[Node] = field(default_factory=list)
+    """What a rule has put in, which is to be looked at next."""
 
     def run(self) -> CoreAtenReport:
-        for node in list(self.graph.all_nodes()):
+        waiting = list(self.graph.all_nodes())[::-1]
+        while waiting:
+            node = waiting.pop()
             if self.facts:
                 self._learn(node)
             reason = self._lower(node)
+            waiting += reversed(self.placed)
+            self.placed.clear()
             if reason is not None:
                 self.left.setdefault((node.kind, reason), []).append(node)
         for (kind, reason), nodes in self.left.items():
@@ -186,7 +192,7 @@ class _CoreAtenLowering(Record, frozen=False):
         try:
             if rule is None:
                 return self._record(node)
-            self._put_in(node, rule, node.inputs)
+            self._put_in(node, rule, node.inputs, self.placed)
             return None
         except Undecomposable as why:
             return str(why)
@@ -244,8 +250,10 @@ class _CoreAtenLowering(Record, frozen=False):
             return
         self.facts.update(zip(node.outputs, found, strict=False))
 
-    def _put_in(self, node: Node, body: Graph, inputs: Sequence[Value]) -> None:
+    def _put_in(self, node: Node, body: Graph, inputs: Sequence[Value], placed: list[Node] | None = None) -> None:
         def place(made: Node) -> None:
+            if placed is not None:
+                placed.append(made)
             made.range, made.scope, made.call_stack = node.range, node.scope, node.call_stack
             for output in made.outputs:
                 output.set_name(None)

@@ -558,6 +558,33 @@ def test_what_is_decided_about_sizes_is_checked():
             traced(*map(torch.randn, sizes))
 
 
+CONVOLUTIONS = {
+    "1d": (nn.Conv1d(2, 4, 3), (9,)),
+    "2d": (nn.Conv2d(2, 4, 3, stride=2, padding=1), (7, 6)),
+    "3d": (nn.Conv3d(2, 4, 2), (4, 3, 3)),
+    "groups": (nn.Conv2d(2, 4, 3, groups=2, bias=False), (7, 6)),
+    "transposed": (nn.ConvTranspose2d(2, 4, 3, output_padding=1, stride=2), (4, 3)),
+    "one by one": (nn.Conv2d(2, 4, 1), (3, 3)),
+}
+
+
+@pytest.mark.parametrize("kind", CONVOLUTIONS)
+def test_convolutions_hold_for_all_numbers_of_images(kind):
+    model, image = CONVOLUTIONS[kind]
+    traced = trace(model, torch.randn(3, 2, *image), dynamic_shapes={"input": [0]})
+    for n in (2, 15, 16, 17, 40):
+        agree(traced, model, torch.randn(n, 2, *image))
+
+
+def test_convolutions_hold_for_images_that_have_a_result():
+    model = nn.Conv2d(2, 4, 3)
+    traced = trace(model, torch.randn(3, 2, 8, 9), dynamic_shapes={"input": [0, 2, 3]})
+    for sizes in ((2, 2, 3, 3), (20, 2, 40, 3), (3, 2, 150, 140)):
+        agree(traced, model, torch.randn(sizes))
+    with pytest.raises(ValueError, match="the trace was made for sizes with"):
+        traced(torch.randn(3, 2, 2, 5))
+
+
 def test_sizes_and_gradients():
     model = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 1))
     traced = trace(model, torch.randn(5, 3), backward=True, dynamic_shapes={"input": [0]})

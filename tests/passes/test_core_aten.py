@@ -138,6 +138,21 @@ def test_functions_with_other_sizes(name):
     check(FUNCTIONS[name], (X,), (torch.randn(9, 6),))
 
 
+CELLS = {
+    "gru": (3, lambda x, h, w, u, b, c: torch.gru_cell(x, h, w, u, b, c)),
+    "gru without bias": (3, lambda x, h, w, u, b, c: torch.gru_cell(x, h, w, u) + b.sum() * c.sum()),
+    "tanh": (1, lambda x, h, w, u, b, c: torch.rnn_tanh_cell(x, h, w, u, b, c)),
+    "relu": (1, lambda x, h, w, u, b, c: torch.rnn_relu_cell(x, h, w, u, b, c)),
+}
+
+
+@pytest.mark.parametrize("name", CELLS)
+def test_recurrent_cells(name):
+    gates, cell = CELLS[name]
+    weights = [torch.randn(gates * 5, *rest) for rest in ((6,), (5,), (), ())]
+    check(cell, (X, torch.randn(4, 5), *weights), (torch.randn(7, 6), torch.randn(7, 5), *weights))
+
+
 def test_classes_as_targets():
     def function(x, target):
         return F.cross_entropy(x, target, label_smoothing=0.1) + F.nll_loss(F.log_softmax(x, 1), target)

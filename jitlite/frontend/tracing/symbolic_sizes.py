@@ -7,7 +7,8 @@ expression what computes it, and each decision a check that calls make first.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import types
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +19,8 @@ from jitlite.base import torch_internals
 from jitlite.base.errors.ways_out import SYMBOLIC_SIZE
 from jitlite.frontend.tracing.trace_backend import TensorArgument, TraceBackend, Traced
 from jitlite.operators.arithmetic import BY_EXPRESSION
+
+_NO_KEYWORDS: Mapping[str, object] = types.MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -42,6 +45,34 @@ class _CallableName(str):
         return self
 
 
+class _SizesMode(torch_internals.FakeTensorMode):  # type: ignore[misc]
+    """Makes fake tensors whose convolutions hold for all sizes of images and batches that have a result.
+
+    torch asks for sizes when it chooses one of its implementations of a convolution, another for less than 16 images
+    than for more. For contiguous tensors these differ in rounding alone. So the choice is no condition of the trace;
+    that the result has elements is one.
+    """
+
+    def dispatch(
+        self, func: object, kinds: object, args: Sequence[object] = (), kwargs: Mapping[str, object] = _NO_KEYWORDS
+    ) -> object:
+        if func is not torch.ops.aten.convolution.default or not _is_decided_by_sizes_alone(*args[:3]):
+            return super().dispatch(func, kinds, args, kwargs)
+        with self.shape_env.suppress_guards():
+            found: torch.Tensor = super().dispatch(func, kinds, args, kwargs)
+        if not all(size >= 1 for size in found.shape):
+            return super().dispatch(func, kinds, args, kwargs)
+        return found
+
+
+def _is_decided_by_sizes_alone(x: object, weight: object, bias: object) -> bool:
+    """Are only the sizes of images and batches of a convolution unknown, and its strides those of its sizes?"""
+    if not isinstance(x, torch.Tensor) or not isinstance(weight, torch.Tensor):
+        return False
+    known = [x.shape[1], *weight.shape, *(bias.shape if isinstance(bias, torch.Tensor) else ())]
+    return all(type(size) is int for size in known) and x.is_contiguous() and weight.is_contiguous()
+
+
 Dynamic = bool | Mapping[str, Collection[int]]
 """Which sizes may differ: those of all arguments, or the dimensions of some, by the argument's place."""
 
@@ -62,7 +93,7 @@ class SymbolicSizes:
         )
         self._values: dict[object, object] = {}
         self._bound: set[object] = set()
-        self.mode = torch_internals.FakeTensorMode(shape_env=self._environment, allow_non_fake_inputs=True)
+        self.mode = _SizesMode(shape_env=self._environment, allow_non_fake_inputs=True)
 
     def fake(self, name: str, tensor: torch.Tensor) -> torch.Tensor:
         """A fake tensor with symbols for its sizes."""

@@ -88,8 +88,49 @@ graph(%self : Tensor):
   %high : int = prim::Constant[value=6]()
   %result : Tensor = aten::hardtanh(%self, %low, %high)
   return (%result)""",
+    # torch writes to parts of a tensor in these
+    "aten::gru_cell": """
+graph(%input : Tensor, %hx : Tensor, %w_ih : Tensor, %w_hh : Tensor, %b_ih : Tensor?, %b_hh : Tensor?):
+  %start : int = prim::Constant[value=0]()
+  %one : int = prim::Constant[value=1]()
+  %two : int = prim::Constant[value=2]()
+  %three : int = prim::Constant[value=3]()
+  %size : int = aten::size(%hx, %one)
+  %second : int = aten::mul(%size, %two)
+  %end : int = aten::mul(%size, %three)
+  %i : Tensor = aten::linear(%input, %w_ih, %b_ih)
+  %h : Tensor = aten::linear(%hx, %w_hh, %b_hh)
+  %i_reset : Tensor = aten::slice(%i, %one, %start, %size, %one)
+  %h_reset : Tensor = aten::slice(%h, %one, %start, %size, %one)
+  %i_update : Tensor = aten::slice(%i, %one, %size, %second, %one)
+  %h_update : Tensor = aten::slice(%h, %one, %size, %second, %one)
+  %i_new : Tensor = aten::slice(%i, %one, %second, %end, %one)
+  %h_new : Tensor = aten::slice(%h, %one, %second, %end, %one)
+  %reset_sum : Tensor = aten::add(%h_reset, %i_reset, %one)
+  %reset : Tensor = aten::sigmoid(%reset_sum)
+  %update_sum : Tensor = aten::add(%h_update, %i_update, %one)
+  %update : Tensor = aten::sigmoid(%update_sum)
+  %remembered : Tensor = aten::mul(%h_new, %reset)
+  %new_sum : Tensor = aten::add(%i_new, %remembered, %one)
+  %new : Tensor = aten::tanh(%new_sum)
+  %difference : Tensor = aten::sub(%hx, %new, %one)
+  %kept : Tensor = aten::mul(%difference, %update)
+  %result : Tensor = aten::add(%kept, %new, %one)
+  return (%result)""",
+    **{
+        f"aten::rnn_{name}_cell": f"""
+graph(%input : Tensor, %hx : Tensor, %w_ih : Tensor, %w_hh : Tensor, %b_ih : Tensor?, %b_hh : Tensor?):
+  %one : int = prim::Constant[value=1]()
+  %i : Tensor = aten::linear(%input, %w_ih, %b_ih)
+  %h : Tensor = aten::linear(%hx, %w_hh, %b_hh)
+  %sum : Tensor = aten::add(%h, %i, %one)
+  %result : Tensor = aten::{name}(%sum)
+  return (%result)"""
+        for name in ("tanh", "relu")
+    },
 }  # fmt: skip
-"""Graphs by the operator's name, with the overload's behind a dot if it has one. They hold for any arguments."""
+"""Graphs by the operator's name, with the overload's behind a dot if it has one. They hold for any arguments; operators
+in them that are not of the set give way in turn."""
 
 
 @functools.cache

@@ -1,0 +1,123 @@
+"""Whole models on engines: nearly all that computes is in groups, results are those of eager, one compilation does for
+all batch sizes.
+
+Weights are random and images small, nothing is downloaded. A model takes up to some minutes, most of them for what the
+engine compiles.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import re
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import jitlite
+
+pytestmark = pytest.mark.slow
+
+BATCHES = (2, 3, 5, 8, 17)
+LEAST_SHARE = 0.95
+MOST_ERROR = 1e-4
+ENGINES = {"onnxruntime": ("onnx", "onnxruntime")}
+
+
+class Recurrent(nn.Module):
+    """Two recurrent layers, and a linear one for each step."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.LSTM(6, 8, 2, batch_first=True)
+        self.out = nn.Linear(8, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.out(self.layers(x)[0])
+
+
+class Decoder(nn.Module):
+    """A gated recurrent unit that takes the likeliest token of each step, until all sequences have ended."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(7, 4)
+        self.of_token = nn.Linear(4, 24)
+        self.of_state = nn.Linear(8, 24)
+        self.out = nn.Linear(8, 7)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        token = torch.zeros(x.size(0), dtype=torch.int64)
+        total = torch.zeros(x.size(0))
+        steps = 0
+        state = x + 0
+        while steps < 12 and bool((token != 3).any()):
+            new, old = self.of_token(self.embedding(token)).chunk(3, 1), self.of_state(state).chunk(3, 1)
+            reset, update = torch.sigmoid(new[0] + old[0]), torch.sigmoid(new[1] + old[1])
+            state = (1 - update) * torch.tanh(new[2] + reset * old[2]) + update * state
+            best, token = self.out(state).log_softmax(-1).max(1)
+            total = total + best
+            steps += 1
+        return state, total
+
+
+def encoder() -> nn.Module:
+    return nn.TransformerEncoder(nn.TransformerEncoderLayer(16, 4, 32, batch_first=True), 2)
+
+
+def of_torchvision(name: str) -> Callable[[], nn.Module]:
+    """Makes a model of torchvision with random weights."""
+
+    def make() -> nn.Module:
+        if importlib.util.find_spec("torchvision") is None:
+            pytest.skip("torchvision is not installed: pip install torchvision")
+        made: nn.Module = getattr(importlib.import_module("torchvision.models"), name)(weights=None)
+        return made
+
+    return make
+
+
+IMAGE = (3, 32, 32)
+MODELS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
+    "resnet18": (of_torchvision("resnet18"), IMAGE),
+    "mobilenet_v3_small": (of_torchvision("mobilenet_v3_small"), IMAGE),
+    "lstm": (Recurrent, (5, 6)),
+    "decoder": (Decoder, (8,)),
+    "encoder": (encoder, (7, 16)),
+}
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("name", MODELS)
+def test_a_model_is_in_groups_right_and_compiled_once(name, engine):
+    for package in ENGINES[engine]:
+        pytest.importorskip(package, reason=f"{package} is not installed: pip install 'jitlite[onnx]'")
+    make, shape = MODELS[name]
+    torch.manual_seed(0)
+    model = make().eval()
+    parameter = "src" if name == "encoder" else "x"
+    with torch.no_grad():
+        fast = jitlite.optimize(model, torch.randn(3, *shape), engine=engine, dynamic_shapes={parameter: [0]})
+        errors = {batch: largest_difference(fast, model, torch.randn(batch, *shape)) for batch in BATCHES}
+    said = fast.explain()
+    found = re.search(r"(\d+) of (\d+) operators on tensors in (\d+) groups", said)
+    assert found is not None, said
+    inside, all_of_them, groups = map(int, found.groups())
+    assert inside >= LEAST_SHARE * all_of_them, said
+    assert "ran the model as it was" not in said, said
+    assert fast.counters.fallbacks == 0, said
+    assert fast.counters.compiled <= groups, said
+    assert max(errors.values()) <= MOST_ERROR, errors
+
+
+def largest_difference(fast: Callable[[Tensor], object], model: nn.Module, x: Tensor) -> float:
+    """Between what an engine and what eager makes of an argument; tensors of the same shapes are asked for."""
+    found, wanted = fast(x), model(x)
+    pairs = zip(found, wanted, strict=True) if isinstance(wanted, tuple) else [(found, wanted)]
+    differences = [0.0]
+    for one, other in pairs:
+        assert one.shape == other.shape and one.dtype == other.dtype
+        differences.append((one - other).abs().max().item())
+    return max(differences)
