@@ -153,6 +153,18 @@ def test_recurrent_cells(name):
     check(cell, (X, torch.randn(4, 5), *weights), (torch.randn(7, 6), torch.randn(7, 5), *weights))
 
 
+@pytest.mark.parametrize("name", CELLS)
+@pytest.mark.parametrize("batches", [(1, 4), (4, 1)], ids=str)
+def test_recurrent_cells_take_one_batch(name, batches):
+    gates, cell = CELLS[name]
+    weights = [torch.randn(gates * 5, *rest) for rest in ((6,), (5,), (), ())]
+    run, _, _ = lowered(cell, (X, torch.randn(4, 5), *weights))
+    wrong = torch.randn(batches[0], 6), torch.randn(batches[1], 5), *weights
+    for function in (cell, run):
+        with pytest.raises(RuntimeError):
+            function(*wrong)
+
+
 def test_classes_as_targets():
     def function(x, target):
         return F.cross_entropy(x, target, label_smoothing=0.1) + F.nll_loss(F.log_softmax(x, 1), target)

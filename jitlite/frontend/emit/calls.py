@@ -134,11 +134,10 @@ def _emit_builtin(em: Emitter, expr: tree.Apply, callee: BuiltinFunction) -> Sug
             expr = tree.replaced(expr, args=(KnownValue(found, range=only.range),))
         if generator is not None:
             return emit_quantifier(em, expr.range, generator, callee is BUILTINS["any"])
-    formatted = by_position(em, expr, callee)
-    if formatted is not None:
+    if (formatted := by_position(em, expr, callee)) is not None:
         return emit_call(em, formatted, None)
-    found = emit_update(em, expr, callee) or emit_with_keywords(em, expr, callee)
-    return _call_operator(em, expr, callee) if found is None else found
+    called = emit_update(em, expr, callee) or emit_with_keywords(em, expr, callee)
+    return _call_operator(em, expr, callee) if called is None else called
 
 
 def _emit_length(em: Emitter, expr: tree.Apply, callee: SugaredValue) -> SugaredValue | Value:

@@ -11,31 +11,43 @@ from jitlite.frontend.syntax import tree
 from jitlite.ir import types as T
 from jitlite.ir.graph import Value
 from jitlite.operators.conversions import is_empty_literal
+from jitlite.operators.overloads import NamedValue
 
 
-def emit_update(em: Emitter, expr: tree.Apply, callee: BuiltinFunction) -> Value | None:
+def emit_update(em: Emitter, expr: tree.Apply, callee: BuiltinFunction) -> SugaredValue | None:
     """`d.update(pairs)` and `d.update(key=value)`; None for another call.
 
     As in Python, all arguments are evaluated before the dict changes.
     """
-    this = callee.self_value
-    is_update = callee.name == "aten::update" and this is not None and isinstance(this.type, T.DictType)
-    if this is None or not is_update or len(expr.args) > 1 or _has_starred(expr):
+    if not _updates_dict(callee) or len(expr.args) > 1 or _has_starred(expr):
         return None
     source = em.emit_sugared(expr.args[0]) if expr.args else None
-    is_dict = isinstance(source, SimpleValue) and _is_dict(source.value)
-    if is_dict and not expr.keywords:
-        return None
     values = [KnownValue(em.emit_sugared(k.value), range=k.value.range) for k in expr.keywords]
-    target = KnownValue(SimpleValue(this.in_graph(em.graph)), range=expr.range)
-    if source is not None and is_dict:
-        callee.call(em, expr.range, [source.as_argument(em, expr.args[0].range)], [])
-    elif source is not None:
-        _set_pairs(em, expr.range, target, source)
+    if source is not None:
+        _update_by(em, expr, callee, source)
     for keyword, value in zip(expr.keywords, values, strict=True):
         key = tree.StringLiteral(keyword.name.name, range=keyword.range)
-        em.emit_statements([_item_set(target, key, value, keyword.range)])
-    return em.constant(None, expr.range)
+        em.emit_statements([_item_set(_target(em, expr, callee), key, value, keyword.range)])
+    return SimpleValue(em.constant(None, expr.range))
+
+
+def _updates_dict(callee: BuiltinFunction) -> bool:
+    this = callee.self_value
+    return callee.name == "aten::update" and this is not None and isinstance(this.type, T.DictType)
+
+
+def _target(em: Emitter, expr: tree.Apply, callee: BuiltinFunction) -> tree.Expr:
+    assert callee.self_value is not None
+    return KnownValue(SimpleValue(callee.self_value.in_graph(em.graph)), range=expr.range)
+
+
+def _update_by(em: Emitter, expr: tree.Apply, callee: BuiltinFunction, source: SugaredValue) -> None:
+    """Update a dict by another one, or by pairs."""
+    where = expr.args[0].range
+    if isinstance(source, SimpleValue) and _is_dict(source.value):
+        callee.call(em, expr.range, [NamedValue(None, source.as_argument(em, where), range=where)], [])
+    else:
+        _set_pairs(em, expr.range, _target(em, expr, callee), source)
 
 
 def _has_starred(expr: tree.Apply) -> bool:

@@ -88,7 +88,7 @@ graph(%self : Tensor):
   %high : int = prim::Constant[value=6]()
   %result : Tensor = aten::hardtanh(%self, %low, %high)
   return (%result)""",
-    # torch writes to parts of a tensor in these
+    # torch writes to parts of a tensor in these; a view fails where batches are of different sizes, as they do
     "aten::gru_cell": """
 graph(%input : Tensor, %hx : Tensor, %w_ih : Tensor, %w_hh : Tensor, %b_ih : Tensor?, %b_hh : Tensor?):
   %start : int = prim::Constant[value=0]()
@@ -98,7 +98,10 @@ graph(%input : Tensor, %hx : Tensor, %w_ih : Tensor, %w_hh : Tensor, %b_ih : Ten
   %size : int = aten::size(%hx, %one)
   %second : int = aten::mul(%size, %two)
   %end : int = aten::mul(%size, %three)
-  %i : Tensor = aten::linear(%input, %w_ih, %b_ih)
+  %batch : int = aten::size(%hx, %start)
+  %sizes : int[] = prim::ListConstruct(%batch, %end)
+  %any : Tensor = aten::linear(%input, %w_ih, %b_ih)
+  %i : Tensor = aten::view(%any, %sizes)
   %h : Tensor = aten::linear(%hx, %w_hh, %b_hh)
   %i_reset : Tensor = aten::slice(%i, %one, %start, %size, %one)
   %h_reset : Tensor = aten::slice(%h, %one, %start, %size, %one)
@@ -120,8 +123,13 @@ graph(%input : Tensor, %hx : Tensor, %w_ih : Tensor, %w_hh : Tensor, %b_ih : Ten
     **{
         f"aten::rnn_{name}_cell": f"""
 graph(%input : Tensor, %hx : Tensor, %w_ih : Tensor, %w_hh : Tensor, %b_ih : Tensor?, %b_hh : Tensor?):
+  %zero : int = prim::Constant[value=0]()
   %one : int = prim::Constant[value=1]()
-  %i : Tensor = aten::linear(%input, %w_ih, %b_ih)
+  %batch : int = aten::size(%hx, %zero)
+  %size : int = aten::size(%hx, %one)
+  %sizes : int[] = prim::ListConstruct(%batch, %size)
+  %any : Tensor = aten::linear(%input, %w_ih, %b_ih)
+  %i : Tensor = aten::view(%any, %sizes)
   %h : Tensor = aten::linear(%hx, %w_hh, %b_hh)
   %sum : Tensor = aten::add(%h, %i, %one)
   %result : Tensor = aten::{name}(%sum)
