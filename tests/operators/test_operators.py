@@ -16,6 +16,7 @@ from operator_samples import BIG, argument_samples, fresh, outcome, plain
 
 import jitlite
 from jitlite.base.source import Error
+from jitlite.debug.outcome import compare, observe
 from jitlite.ir import types as T
 from jitlite.ir.constants import QualifiedClassName
 from jitlite.ir.ops import Effect, declared_ops, lookup, op
@@ -604,6 +605,28 @@ def test_warnings_have_their_class_and_their_line():
     assert [(w.filename, w.lineno) for w in told] == [("script.py", 7)]
     with pytest.warns(UserWarning, match="odd"):
         warn("odd", "builtins.print", "script.py", 8)
+
+
+PYTHONS_NUMBERS = {
+    "python::int": (int, [("ff", 16), ("-0b11", 0), ("z", 36), ("8", 8), ("", 10), ("1", 1)]),
+    "python::hypot.two": (math.hypot, [(3.0, 4.0), (float("inf"), float("nan"))]),
+    "python::hypot.three": (math.hypot, [(1.0, 2.0, 2.0)]),
+    "python::dist.float": (math.dist, [([0.0, 0.5], [3.0, 4.5]), ([1.0], [1.0, 2.0]), ([], [])]),
+    "python::dist.int": (math.dist, [([0, 0], [3, 4])]),
+    "python::fsum.float": (math.fsum, [([0.1] * 10,), ([],), ([float("inf"), -float("inf")],)]),
+    "python::fsum.int": (math.fsum, [([1 << 60, 1],)]),
+    "python::cbrt": (getattr(math, "cbrt", None), [(27.0,), (-8.0,)]),
+    "python::exp2": (getattr(math, "exp2", None), [(10.0,), (5000.0,)]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PYTHONS_NUMBERS)
+def test_numbers_are_pythons(name):
+    function, calls = PYTHONS_NUMBERS[name]
+    if function is None:
+        pytest.skip("Python has it from 3.11 on")
+    for arguments in calls:
+        assert compare(observe(function, arguments), observe(DECLARED[name].fn, arguments)) is None
 
 
 def test_every_operator_with_a_meaning_is_run():
