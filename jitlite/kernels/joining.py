@@ -16,9 +16,9 @@ from jitlite.ir.graph import Node
 from jitlite.ir.graph import Value as GraphValue
 from jitlite.kernels.building import KernelBuilder
 from jitlite.kernels.loop_ir import Bind, Buffer, Get, Operand, Owner, Place, Scalar, Set, Statement
-from jitlite.kernels.table import VIEWS, WRITES
 from jitlite.kernels.values import MemorySource, TensorValue, Value, identity
 from jitlite.native.code import NotNative
+from jitlite.operators.aliasing_ops import only_makes
 
 Joined = tuple[Value, Sequence[Statement]]
 """A value that is one or the other after a branch, and what reads it."""
@@ -129,22 +129,19 @@ def is_handed_on(branch: Node, value: GraphValue) -> bool:
     runs before the branch or in it, and gives nothing that shares memory with it.
     """
     block = branch.block
-    if block is None or value.node.block is not block or not _gives_memory_of_its_own(value.node):
+    if block is None or value.node.block is not block or not _only_makes(value.node):
         return False
     for user in (use.user for use in value.uses):
         if any(user is inner.return_node and list(inner.outputs).count(value) == 1 for inner in branch.blocks):
             continue
         around = ancestor_in(user, block)
-        if around is None or not (around is branch or around.is_before(branch)) or not _gives_memory_of_its_own(user):
+        if around is None or not (around is branch or around.is_before(branch)) or not _only_makes(user):
             return False
     return True
 
 
-def _gives_memory_of_its_own(node: Node) -> bool:
-    """Does an operator give nothing that shares memory with what it takes? Containers do, and what puts into them."""
-    if not node.kind.startswith("aten::") or node.kind in VIEWS or node.kind in WRITES:
-        return False
-    return bool(node.outputs) and not any(isinstance(output.type, T.ListType) for output in node.outputs)
+def _only_makes(node: Node) -> bool:
+    return node.op is not None and only_makes(node.op)
 
 
 class _Later:
