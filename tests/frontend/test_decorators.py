@@ -348,7 +348,27 @@ class Derived(Base):
         return x * self.k
 
 
-@pytest.mark.parametrize("cls", [Base, Derived])
+def under_other_names(fn):
+    @functools.wraps(fn)
+    def wrapper(x, y):
+        return fn(x, y + 1) * x.k
+
+    return wrapper
+
+
+class OtherNames(Base):
+    """The object is called as an argument is called in the decorated methods, which has a type there."""
+
+    @under_other_names
+    def forward(self, x: torch.Tensor):
+        return self.linear(x) + self.helper(x)
+
+    @under_other_names
+    def helper(self, x: torch.Tensor):
+        return x
+
+
+@pytest.mark.parametrize("cls", [Base, Derived, OtherNames])
 def test_modules(cls):
     module = cls()
     scripted = jitlite.script(module)

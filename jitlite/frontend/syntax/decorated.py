@@ -46,16 +46,20 @@ def signed_tree(fn: object, *, is_method: bool = False) -> FunctionSource:
     if any(p.stars for p in source.definition.decl.params):
         _refuse_questions(source.definition, wrapped)
         return _handing_on(fn, wrapped)
-    source = _with_types(source, wrapped.definition.decl)
+    source = _with_types(source, wrapped.definition.decl, is_method)
     return _handing_on(fn, source) if looks_on(source.function) else source
 
 
-def _with_types(source: FunctionSource, decl: t.Decl) -> FunctionSource:
-    """The function with the types of the parameters of the same names, where it has none itself."""
-    types = {p.ident.name: p.type for p in decl.params}
-    params = tuple(
-        t.replaced(p, type=types.get(p.ident.name)) if p.type is None else p for p in source.definition.decl.params
-    )
+def _with_types(source: FunctionSource, decl: t.Decl, is_method: bool) -> FunctionSource:
+    """The function with the types of the parameters of the same names, where it has none itself.
+
+    The first parameter of a method is its object, whatever the name of that is in either.
+    """
+    own = source.definition.decl.params
+    objects = own[:1] if is_method else ()
+    types = {p.ident.name: p.type for p in decl.params[len(objects) :]}
+    others = (t.replaced(p, type=types.get(p.ident.name)) if p.type is None else p for p in own[len(objects) :])
+    params = (*objects, *others)
     definition = t.replaced(source.definition, decl=t.replaced(source.definition.decl, params=params))
     return FunctionSource(
         definition, source.source, source.function, source.parameters, source.ignored, source.contexts
