@@ -188,6 +188,7 @@ def test_work_that_fails_leaves_the_function_as_it_was(monkeypatch):
         raise ZeroDivisionError("in the background")
 
     monkeypatch.setattr(executor, "specialize", fail)
+    monkeypatch.setattr(background, "failures", [])
     f, x = jitlite.script(pick), torch.ones(2, 2)
     found = settled(f, x, None)
     assert found.decision == "general plan: making another one failed with ZeroDivisionError"

@@ -120,6 +120,7 @@ def test_a_kernel_that_is_asked_next_is_improved_too(later):
 
 def test_kernels_are_improved_in_the_background(monkeypatch):
     monkeypatch.setattr(entry, "_LARGE", 0)
+    monkeypatch.setattr(background, "failures", [])
     x, y = odd(torch.float32)
     x.requires_grad_()
     with options.override(background=True, native="auto"):
