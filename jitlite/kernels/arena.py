@@ -84,23 +84,9 @@ class Arena:
         """
         code = self.kc.code
         self._pieces += 1
-        cursor, end = (code.load("ptr", code.field(self._state, i)) for i in (_CURSOR, _END))
-        place = code.slot("ptr")
-        code.store("ptr", cursor, place)
-        left = code.value(f"sub i64 {self._number(end)}, {self._number(cursor)}")
-        grow, onward = code.fresh("grow"), code.fresh("on")
-        code.branch(code.value(f"icmp ugt i64 {bytes}, {left}"), grow, onward)
-        code.label(grow)
-        grown = _function("arena_grow", _GROW)
-        fresh = code.value(f"call ptr {grown}(ptr {self._state}, ptr {self._waiting}, i64 {bytes})")
-        code.bail_out_if(code.value(f"icmp eq ptr {fresh}, null"))
-        code.store("ptr", fresh, place)
-        code.go(onward)
-        code.label(onward)
-        found = code.load("ptr", place)
-        rounded = code.value(f"and i64 {code.value(f'add i64 {bytes}, {ALIGNMENT - 1}')}, -{ALIGNMENT}")
-        after = code.value(f"getelementptr i8, ptr {found}, i64 {rounded}")
-        code.store("ptr", after, code.field(self._state, _CURSOR))
+        code.helper(_piece())
+        found = code.value(f"call ptr @arena_piece(ptr {self._state}, ptr {self._waiting}, i64 {bytes})")
+        code.bail_out_if(code.value(f"icmp eq ptr {found}, null"))
         return found
 
     def alloc_elements(self, sizes: Sequence[Operand], each: int) -> str:
@@ -133,9 +119,6 @@ class Arena:
         if self._pieces:
             free = _function("arena_free", _FREE)
             self.kc.code.emit(f"call void {free}(ptr {self._state}, ptr {self._waiting})")
-
-    def _number(self, place: str) -> str:
-        return self.kc.code.value(f"ptrtoint ptr {place} to i64")
 
 
 def checked_product(kc: KernelCode, factors: Sequence[Operand]) -> str:
@@ -180,6 +163,39 @@ def _filled(text: str) -> str:
         text = text.replace(f"@{name}", str(value))
     return text.strip()
 
+
+@functools.cache
+def _piece() -> str:
+    """A function of each kernel that gives a piece, or null. It is not among those that all share, for it is called too
+    often to be far away."""
+    return _filled(_PIECE.replace("@GROW", _function("arena_grow", _GROW)))
+
+
+_PIECE = """
+define internal ptr @arena_piece(ptr %state, ptr %waiting, i64 %bytes) nounwind {
+  %cursor = load ptr, ptr %state
+  %end_at = getelementptr ptr, ptr %state, i64 1
+  %end = load ptr, ptr %end_at
+  %from = ptrtoint ptr %cursor to i64
+  %to = ptrtoint ptr %end to i64
+  %left = sub i64 %to, %from
+  %is_full = icmp uge i64 %bytes, %left             ; the first piece has a place, though it were empty
+  br i1 %is_full, label %grow, label %give
+grow:
+  %fresh = call ptr @GROW(ptr %state, ptr %waiting, i64 %bytes)
+  %is_none = icmp eq ptr %fresh, null
+  br i1 %is_none, label %none, label %give
+give:
+  %piece = phi ptr [ %cursor, %0 ], [ %fresh, %grow ]
+  %more = add i64 %bytes, @LESS
+  %rounded = and i64 %more, -@ALIGN
+  %after = getelementptr i8, ptr %piece, i64 %rounded
+  store ptr %after, ptr %state
+  ret ptr %piece
+none:
+  ret ptr null
+}
+"""
 
 _GROW = """
 define ptr @arena_grow(ptr %state, ptr %waiting, i64 %bytes) {

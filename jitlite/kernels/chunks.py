@@ -15,6 +15,7 @@ from jitlite.kernels.parallel import LoopPart, divided_up, emit_call
 from jitlite.kernels.reductions import Reduction, State, emit_empty
 from jitlite.kernels.vectors import Vectors
 from jitlite.kernels.walk import counting_by
+from jitlite.native.capi import pointer
 
 
 class _ChunkPart(LoopPart):
@@ -58,7 +59,12 @@ def emit_chunked(kc: KernelCode, reduce: Reduce, dim: int, arena: Arena) -> None
     _give_room(kc, states, count, len(reduction.row_fold.parts), arena)
     part = _ChunkPart(kc, dim)
     _write_chunks(part, reduce, dim, step, states)
-    emit_call(kc, part, count, code.value(f"icmp sgt i64 {count}, 1"), lambda context: (count, "1"))
+
+    def share(parallel_for: int, name: str, context: str) -> str:
+        operands = f"i64 0, i64 {count}, i64 1, ptr @{name}, ptr {context}"
+        return code.value(f"call i32 {pointer(parallel_for)}({operands})")
+
+    emit_call(kc, part, count, code.value(f"icmp sgt i64 {count}, 1"), share)
     nothing = code.fresh("nothing")
     code.leave_if(code.value(f"icmp eq i64 {count}, 0"), nothing)
     for place in reduction.places:

@@ -2,7 +2,7 @@
 
 What a statement does is a function of its own then, which does the iterations from one number to another one:
 
-    define internal void @part7(i64 %begin, i64 %end, ptr %context)
+    define internal void @part_7d1e...(i64 %begin, i64 %end, ptr %context)
 
 The kernel calls it for all of them where there are few points, and else hands it to torch, which calls it in as many
 threads as its own operators would have (`torch.set_num_threads`), or in one where it is at something like that already.
@@ -15,6 +15,8 @@ the kernel is to be given up, the second one which loop is shared, where several
 
 from __future__ import annotations
 
+import functools
+import hashlib
 from collections.abc import Callable, Sequence
 
 from jitlite.kernels import loop_orders
@@ -41,13 +43,11 @@ class LoopPart(KernelCode):
     """Writes the function that does a part of a statement.
 
     Attributes:
-        name: of the function.
         fields: what its context has, beginning with `_FIRST`.
     """
 
     def __init__(self, outer: KernelCode, dims: Sequence[int]) -> None:
         super().__init__()
-        self.name = outer.code.fresh("part")
         self.code.declared, self.code.helpers, self.kept = outer.code.declared, outer.code.helpers, outer.kept
         self.fields: list[Scalar | Buffer] = []
         self._dims = list(dims)
@@ -92,14 +92,21 @@ class LoopPart(KernelCode):
     def may_fail(self) -> bool:
         return any(f"%{BAIL_OUT}" in line for line in self.code.lines)
 
-    def text(self) -> str:
-        """The function."""
+    def finish(self, outer: KernelCode) -> str:
+        """Write the function, unless there is one that does the same, and give its name, which is made of what it does.
+
+        Registers are numbered anew in each function, and what it needs comes in the context, in the order of its use.
+        So the parts of layers that are alike, which compute on other memory and other sizes, are one function.
+        """
         code = self.code
-        lines = [*code.lines, "  ret void"]
+        lines = [*code.slots, *code.lines, "  ret void"]
         if self.may_fail:
             lines += [f"{BAIL_OUT}:", "  store atomic i64 1, ptr %context monotonic, align 8", "  ret void"]
-        head = f"define internal void @{self.name}(i64 %begin, i64 %end, ptr %context) nounwind {attributes()} {{"
-        return "\n".join([head, *code.slots, *lines, "}"])
+        body = "\n".join([*lines, "}"])
+        name = f"part_{hashlib.blake2s(body.encode(), digest_size=16).hexdigest()}"
+        head = f"define internal void @{name}(i64 %begin, i64 %end, ptr %context) nounwind {attributes()} {{"
+        outer.code.helper(f"{head}\n{body}")
+        return name
 
 
 # -- the call
@@ -121,19 +128,23 @@ def emit_parts(
         return
     code, part = kc.code, LoopPart(kc, dims)
     write(part)
-    points = kc.product(sizes)
+    points, numbers = kc.product(sizes), [kc.operand(sizes[d]) for d in dims]
 
-    def share(context: str) -> tuple[str, str]:
-        which, size = _chosen(kc, [kc.operand(sizes[d]) for d in dims])
-        code.store("i64", which, code.field(context, _WHICH))
-        each = code.value(f"udiv i64 {points}, {size}")
-        return size, divided_up(kc, str(loop_orders.GRAIN), each)
+    def share(parallel_for: int, name: str, context: str) -> str:
+        code.helper(_sharing(len(dims), loop_orders.GRAIN, parallel_for))
+        operands = ", ".join(f"i64 {number}" for number in (points, *numbers))
+        return code.value(f"call i32 @share_{len(dims)}(ptr @{name}, ptr {context}, {operands})")
 
     is_much = code.value(f"icmp sgt i64 {points}, {loop_orders.GRAIN}")
-    emit_call(kc, part, kc.operand(sizes[dims[0]]), is_much, share)
+    emit_call(kc, part, numbers[0], is_much, share)
 
 
-def emit_call(kc: KernelCode, part: LoopPart, size: str, is_much: str, share: Callable[[str], tuple[str, str]]) -> None:
+Share = Callable[[int, str, str], str]
+"""Writes what has threads share the iterations. It is given where torch's function for that is, the name of the part
+and its context, and gives an i32, which is 0 unless the kernel has to be given up."""
+
+
+def emit_call(kc: KernelCode, part: LoopPart, size: str, is_much: str, share: Share) -> None:
     """Write the call of a function, or what has threads call it.
 
     Args:
@@ -141,10 +152,10 @@ def emit_call(kc: KernelCode, part: LoopPart, size: str, is_much: str, share: Ca
         part: the function.
         size: how many iterations there are, if one thread does all.
         is_much: are threads to share it?
-        share: writes how many iterations they share, and how many one of them does at least.
+        share: writes how they do.
     """
     code, parallel_for = kc.code, symbol(PARALLEL_FOR)
-    code.helper(part.text())
+    name = part.finish(kc)
     context = _context(kc, part)
     several, alone, onward = code.fresh("several"), code.fresh("alone"), code.fresh("on")
     if parallel_for is None:
@@ -153,17 +164,29 @@ def emit_call(kc: KernelCode, part: LoopPart, size: str, is_much: str, share: Ca
         are_there = code.value(f"icmp eq i64 {code.load('i64', pointer(lost_at()))}, 0")
         code.branch(code.value(f"and i1 {is_much}, {are_there}"), several, alone)
         code.label(several)
-        iterations, grain = share(context)
-        operands = f"i64 0, i64 {iterations}, i64 {grain}, ptr @{part.name}, ptr {context}"
-        failed = code.value(f"call i32 {pointer(parallel_for)}({operands})")
-        code.bail_out_if(code.value(f"icmp ne i32 {failed}, 0"))
+        code.bail_out_if(code.value(f"icmp ne i32 {share(parallel_for, name, context)}, 0"))
         code.go(onward)
     code.label(alone)
-    code.emit(f"call void @{part.name}(i64 0, i64 {size}, ptr {context})")
+    code.emit(f"call void @{name}(i64 0, i64 {size}, ptr {context})")
     code.go(onward)
     code.label(onward)
     if part.may_fail:
         code.bail_out_if(code.value(f"icmp ne i64 {code.load('i64', context)}, 0"))
+
+
+@functools.cache
+def _sharing(dims: int, grain: int, parallel_for: int) -> str:
+    """A function that has threads share one of some loops. All parts of a kernel with as many loops call it."""
+    kc = KernelCode()
+    code, sizes = kc.code, [f"%size{number}" for number in range(dims)]
+    which, size = _chosen(kc, sizes)
+    code.store("i64", which, code.field("%context", _WHICH))
+    each = divided_up(kc, str(grain), code.value(f"udiv i64 %points, {size}"))
+    operands = f"i64 0, i64 {size}, i64 {each}, ptr %part, ptr %context"
+    code.emit(f"ret i32 {code.value(f'call i32 {pointer(parallel_for)}({operands})')}")
+    numbers = ", ".join(f"i64 {number}" for number in ("%points", *sizes))
+    head = f"define internal i32 @share_{dims}(ptr %part, ptr %context, {numbers}) nounwind {{"
+    return "\n".join([head, *code.lines, "}"])
 
 
 def divided_up(kc: KernelCode, a: str, b: str) -> str:

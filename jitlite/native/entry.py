@@ -132,7 +132,7 @@ def _engine_of(text: str, *, is_plain: bool, quickly: bool = False) -> tuple[Any
     is_quick = quickly and found is None
     if is_quick:
         kept, machine = None, _target_machine(is_quick=True)
-    module = llvm.parse_assembly("") if found is not None else _optimized(llvm, machine, named, is_plain)
+    module = llvm.parse_assembly("") if found is not None else _optimized(llvm, machine, named, is_plain, is_quick)
     engine = llvm.create_mcjit_compiler(module, machine)
     made: list[bytes] = []
     read = [] if found is None else [found]  # the engine keeps the functions, so they keep little
@@ -153,13 +153,13 @@ def _versions(llvm: Any, machine: Any) -> list[str]:
     return [*versions, str(llvm.llvm_version_info), machine.triple, host.name, host.features, *_TUNING]
 
 
-def _optimized(llvm: Any, machine: Any, text: str, is_plain: bool) -> Any:
-    """The module of a text, after the passes of LLVM."""
+def _optimized(llvm: Any, machine: Any, text: str, is_plain: bool, is_quick: bool = False) -> Any:
+    """The module of a text, after the passes of LLVM; for quick code, after one that takes little time."""
     layout = f'target datalayout = "{machine.target_data}"\ntarget triple = "{machine.triple}"\n'
     module = llvm.parse_assembly(layout + text)
     module.verify()
     passes = llvm.create_pass_builder(machine, _tuning(llvm))
-    manager = _few_passes(llvm) if is_plain else passes.getModulePassManager()
+    manager = _few_passes(llvm, is_quick) if is_plain else passes.getModulePassManager()
     manager.run(module, passes)
     _dispose(manager)
     return module
@@ -245,10 +245,11 @@ def _tuning(llvm: Any) -> Any:
 _TUNING = ("loop_vectorization", "slp_vectorization", "loop_unrolling", "loop_interleaving")
 
 
-def _few_passes(llvm: Any) -> Any:
-    """Loops over vectors are written as they are to run. All passes would take ten times as long, for nothing."""
+def _few_passes(llvm: Any, is_quick: bool) -> Any:
+    """Loops over vectors are written as they are to run. All passes would take ten times as long, for nothing, and the
+    second of these takes longer than all of quick code's instructions."""
     manager = llvm.create_new_module_pass_manager()
-    for name in ("sroa", "instruction_combine", "simplify_cfg"):
+    for name in ("sroa",) if is_quick else ("sroa", "instruction_combine", "simplify_cfg"):
         getattr(manager, f"add_{name}_pass")()
     return manager
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import re
 import subprocess
 import sys
 import textwrap
@@ -17,6 +18,7 @@ from kernel_programs import function_of, random_program
 
 import jitlite
 from jitlite.base import options
+from jitlite.executor.kernels import tensor_regions
 from jitlite.kernels import emit, forks, loop_orders, parallel, shared_products, torch_abi
 
 pytestmark = pytest.mark.skipif(
@@ -252,6 +254,24 @@ def test_the_text_says_which_loops(fn, said):
 
 
 # -- torch's threads
+
+
+def layers(x, w1, w2, w3):
+    for w in (w1, w2, w3):
+        x = torch.nn.functional.gelu(torch.layer_norm(x, [7]) * w) + x
+    return x.sum(0), x.softmax(-1)
+
+
+def test_layers_that_are_alike_are_the_same_functions():
+    with options.override(native="now"), torch.no_grad():
+        scripted = jitlite.script(layers)
+        given = torch.randn(9, 7), torch.randn(7), torch.randn(9, 7), torch.randn(7)
+        torch.testing.assert_close(scripted(*given), layers(*given))
+        (state,) = (state for _, state in tensor_regions(scripted.executor))
+    text = state.kernels[0].text
+    calls = re.findall(r"call void @(part_\w+)", text)
+    defined = re.findall(r"define internal void @(part_\w+)", text)
+    assert sorted(defined) == sorted(set(calls)) and len(set(calls)) <= len(calls) - 3, "w2 has another stride"
 
 
 def test_torch_shares_loops(few_points):
