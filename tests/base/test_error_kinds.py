@@ -69,22 +69,25 @@ def test_the_right_program_prints_what_eager_python_prints(kind, tmp_path):
     assert scripted == eager and scripted.strip()
 
 
-def test_every_error_of_the_compiler_has_a_kind():
+@pytest.fixture(scope="module")
+def nodes():
+    """All nodes of Python's trees of the package, with their file."""
+    return [(path, node) for path in PACKAGE.rglob("*.py") for node in ast.walk(ast.parse(path.read_text()))]
+
+
+def test_every_error_of_the_compiler_has_a_kind(nodes):
     """The classes are called where kinds make their errors, and nowhere else."""
     classes = {"CompileError", "NotSupportedError", "AnnotationError"}
-    for path in PACKAGE.rglob("*.py"):
-        if path.name == "kinds.py":
-            continue
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.Call):
-                assert ast.unparse(node.func).rpartition(".")[2] not in classes, f"{path}:{node.lineno}"
+    for path, node in nodes:
+        if isinstance(node, ast.Call) and path.name != "kinds.py":
+            name = node.func.id if isinstance(node.func, ast.Name) else getattr(node.func, "attr", "")
+            assert name not in classes, f"{path}:{node.lineno}"
 
 
-def test_every_kind_is_used():
+def test_every_kind_is_used(nodes):
     used = {
         node.id if isinstance(node, ast.Name) else node.attr
-        for path in PACKAGE.rglob("*.py")
-        for node in ast.walk(ast.parse(path.read_text()))
+        for _, node in nodes
         if isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Load)
     }
     declared = {

@@ -96,13 +96,22 @@ def is_leak(name: str) -> bool:
     return is_undocumented(name) and name != "torch._C" and declared_name(name) is None
 
 
-TREES = {p.relative_to(ROOT): ast.parse(p.read_text()) for p in sorted(PACKAGE.rglob("*.py"))}
-del TREES[Path("jitlite/base/torch_internals.py")]
-USES = [(path, line, name) for path, tree in TREES.items() for line, name in torch_names(tree)]
+@pytest.fixture(scope="module")
+def trees():
+    """What Python makes of each file of the package but the one that declares."""
+    found = {p.relative_to(ROOT): ast.parse(p.read_text()) for p in sorted(PACKAGE.rglob("*.py"))}
+    del found[Path("jitlite/base/torch_internals.py")]
+    return found
 
 
-def test_undocumented_names_of_torch_are_declared():
-    leaks = [f"{path}:{line}: {name}" for path, line, name in USES if is_leak(name)]
+@pytest.fixture(scope="module")
+def uses(trees):
+    """Every use of a name of torch: file, line, name."""
+    return [(path, line, name) for path, tree in trees.items() for line, name in torch_names(tree)]
+
+
+def test_undocumented_names_of_torch_are_declared(uses):
+    leaks = [f"{path}:{line}: {name}" for path, line, name in uses if is_leak(name)]
     assert not leaks, "declare in jitlite/torch_internals.py:\n" + "\n".join(leaks)
 
 
@@ -122,17 +131,17 @@ def test_a_leak_is_found(source, name):
     assert name in [found for _, found in torch_names(ast.parse(source)) if is_leak(found)]
 
 
-def test_what_is_used_in_place_exists_and_is_used():
-    used = {declared_name(name) for _, _, name in USES}
+def test_what_is_used_in_place_exists_and_is_used(uses):
+    used = {declared_name(name) for _, _, name in uses}
     dynamic = {f"torch._C.{name}" for name in ("_nn", "_fft", "_linalg", "_nested", "_sparse", "_special")}
     for name in DECLARED:
         torch_internals.resolve(name)
         assert name in used | dynamic, f"nothing uses {name}"
 
 
-def test_private_members_of_other_objects_are_known():
+def test_private_members_of_other_objects_are_known(trees):
     ours, used = set(), {}
-    for path, tree in TREES.items():
+    for path, tree in trees.items():
         for node in ast.walk(tree):
             if isinstance(node, ast.FunctionDef | ast.ClassDef):
                 ours.add(node.name)
@@ -148,8 +157,8 @@ def test_private_members_of_other_objects_are_known():
     assert not {name: place for name, place in used.items() if name not in known}
 
 
-def test_each_is_used_and_found_here():
-    text = "\n".join((ROOT / path).read_text() for path in TREES)
+def test_each_is_used_and_found_here(trees):
+    text = "\n".join((ROOT / path).read_text() for path in trees)
     for name, declared in torch_internals.INTERNALS.items():
         assert f"torch_internals.{name}" in text, f"nothing uses {name}"
         assert re.match(r"torch\.", declared.places[0]) and declared.purpose and declared.lost

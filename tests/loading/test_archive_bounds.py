@@ -9,6 +9,7 @@ import io
 import struct
 import time
 import zipfile
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -103,21 +104,26 @@ def test_an_operator_of_a_setter_may_be_allowed():
 
 # -- members that become large
 
-LARGE: dict[str, tuple[str, bytes]] = {
-    "dicts": ("data.pkl", b"\x80\x02(" + b"}" * 3_000_000 + b"t."),
-    "lists": ("data.pkl", b"\x80\x02(" + b"]" * 3_000_000 + b"t."),
-    "objects": ("data.pkl", b"\x80\x02" + name("__torch__", "M") + b"q\x000" + b"h\x00)\x81" * 100_000 + b"."),
-    "a memo": ("data.pkl", b"\x80\x02N" + b"".join(b"r" + struct.pack("<I", i << 8) for i in range(2_000_000)) + b"."),
-    "statements": ("code/__torch__.py", (CODE + "def f():\n  " + "a;" * 500_000).encode()),
-    "a list": ("code/__torch__.py", (CODE + "def f():\n  return [" + "a," * 500_000 + "]").encode()),
-    "lines": ("code/__torch__.py", (CODE + "def f():\n  a\n" + "  a\n" * 250_000).encode()),
+
+def remembered(i: int) -> bytes:
+    return b"r" + struct.pack("<I", i << 8)
+
+
+LARGE: dict[str, Callable[[], tuple[str, bytes]]] = {
+    "dicts": lambda: ("data.pkl", b"\x80\x02(" + b"}" * 3_000_000 + b"t."),
+    "lists": lambda: ("data.pkl", b"\x80\x02(" + b"]" * 3_000_000 + b"t."),
+    "objects": lambda: ("data.pkl", b"\x80\x02" + name("__torch__", "M") + b"q\x000" + b"h\x00)\x81" * 100_000 + b"."),
+    "a memo": lambda: ("data.pkl", b"\x80\x02N" + b"".join(map(remembered, range(2_000_000))) + b"."),
+    "statements": lambda: ("code/__torch__.py", (CODE + "def f():\n  " + "a;" * 500_000).encode()),
+    "a list": lambda: ("code/__torch__.py", (CODE + "def f():\n  return [" + "a," * 500_000 + "]").encode()),
+    "lines": lambda: ("code/__torch__.py", (CODE + "def f():\n  a\n" + "  a\n" * 250_000).encode()),
 }
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", LARGE)
 def test_members_that_become_large(kind):
-    member, content = LARGE[kind]
+    member, content = LARGE[kind]()
     with pytest.raises(ArchiveError) as caught:
         load(archive({member: content}, zipfile.ZIP_STORED if len(content) > 1 << 20 else zipfile.ZIP_DEFLATED))
     assert caught.value.member == member

@@ -92,13 +92,16 @@ def _used(expression: str, names: dict[str, object]) -> list[str]:
     return [n for n in names if n in code.co_names]
 
 
-def calls() -> list[tuple[str, str, list[list[object]]]]:
-    """For each expression: itself, the source of a function `f` that gives it, and lists of arguments."""
-    found = []
-    for expression in _EVERY:
-        used = _used(expression, _named(torch.float32, False))
-        parameters = ", ".join(f"{n}: {_annotation(_named(torch.float32, False)[n])}" for n in used)
-        source = f"def f({parameters}):\n    return {expression.replace('F.', 'torch.nn.functional.')}\n"
-        kinds = [[_named(dtype, grad)[n] for n in used] for dtype, grad in _KINDS]
-        found.append((expression, source, kinds))
-    return found
+def calls() -> list[str]:
+    """All expressions."""
+    return list(_EVERY)
+
+
+def call(expression: str) -> tuple[str, list[list[object]]]:
+    """The source of a function `f` that gives what an expression does, and lists of arguments."""
+    named = _named(torch.float32, False)
+    used = _used(expression, named)
+    parameters = ", ".join(f"{n}: {_annotation(named[n])}" for n in used)
+    source = f"def f({parameters}):\n    return {expression.replace('F.', 'torch.nn.functional.')}\n"
+    found = [_named(dtype, grad) for dtype, grad in _KINDS]
+    return source, [[names[n] for n in used] for names in found]
