@@ -29,6 +29,8 @@ ON_VERSIONS := tests/api/test_entry_points.py tests/test_docs.py tests/test_exam
 
 # Workers that each start a thread per core only get in one another's way.
 export OMP_NUM_THREADS ?= 1
+# Tests start many processes that import jitlite. Each would compile all of it anew.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help demo test test-versions lint bench docs site explore mutants passes clients setup clean
 
