@@ -368,5 +368,6 @@ class Error(Exception):
 def did_you_mean(name: str, candidates: Iterable[str]) -> str | None:
     """A hint naming the candidates spelled nearly like `name`, or None."""
     public = dict.fromkeys(c for c in candidates if c != name and (name.startswith("_") or not c.startswith("_")))
-    close = difflib.get_close_matches(name, public, n=3, cutoff=0.7)
+    other_case = [c for c in public if c.lower() == name.lower()]
+    close = other_case or difflib.get_close_matches(name, public, n=3, cutoff=0.7)
     return f"did you mean {' or '.join(repr(c) for c in close)}?" if close else None

@@ -18,12 +18,20 @@ def tell_at_call(error: CompileError, callee: str, call: SourceRange) -> None:
     if of_numpy is None and not is_of_library(place):
         return
     library = "Python's library" if of_numpy is None else "NumPy"
-    error.notes.append(f"in {library}: {place.location()}")
+    error.notes.append(f"in {library}: {_within_library(place)}")
     error.message = f"'{callee}' of {library} cannot be compiled: {error.message}"
     error.expected = error.found = None  # which are about that place
     error.hint = of_numpy or _instead_of(callee) or _LEFT_TO_PYTHON
     error.range = None
     error.called_from.clear()
+
+
+def _within_library(place: SourceRange) -> str:
+    """The place, its file named from the folder on in which libraries lie."""
+    location = place.location()
+    for folder in (*_PACKAGES, _LIBRARY):
+        location = location.removeprefix(folder)
+    return location
 
 
 def _instead_of(callee: str) -> str | None:
@@ -38,6 +46,7 @@ def _is_foreign(place: SourceRange) -> bool:
 
 _LEFT_TO_PYTHON = "do by hand what it does, or leave it to Python in a function marked with jitlite.ignore"
 _LIBRARY = os.path.join(sysconfig.get_paths()["stdlib"], "")
+_PACKAGES = [os.path.join(sysconfig.get_paths()[name], "") for name in ("purelib", "platlib")]
 
 
 def is_of_library(place: SourceRange) -> bool:

@@ -34,6 +34,8 @@ from jitlite.passes.registry import PassHook, PassRecord
 
 _MOST_LINES = 8
 """Sentences of one kind; of more, the number is told."""
+_MOST_PLACES = 3
+"""Places of one sentence; of more, the number is told."""
 
 
 _GLOSSARY = "Plan, guard, region and the other words are explained in docs/glossary.md."
@@ -184,14 +186,23 @@ def _done_by(name: str, gone: Counter[str], new: Counter[str]) -> Iterator[str]:
 
 
 def _left(graph: Graph) -> Iterator[str]:
+    """What is left and why, each reason once with its places."""
+    places: dict[str, Counter[str]] = {}
     for node in graph.all_nodes():
-        for question in _QUESTIONS:
-            found = question(node)
-            if found is not None:
-                place = f" ({node.range.location()})" if node.range is not None and node.range.filename else ""
-                yield f"{found}{place}"
-                break
+        why = next((said for question in _QUESTIONS if (said := question(node)) is not None), None)
+        if why is not None:
+            known = node.range is not None and node.range.filename
+            places.setdefault(why, Counter())[_place(node) if known else ""] += 1
+    for why, counts in places.items():
+        yield why + _at(counts)
     yield from _repeated(graph)
+
+
+def _at(counts: Counter[str]) -> str:
+    """` (model.py:3:4, model.py:7:4 (20 times))`: the most frequent places; nothing where none is known."""
+    shown = [place if n == 1 else f"{place} ({n} times)" for place, n in counts.most_common(_MOST_PLACES) if place]
+    more = len(counts) - _MOST_PLACES
+    return f" ({', '.join(shown)}{f' and {more} more places' if more > 0 else ''})" if shown else ""
 
 
 def _why_called(node: Node) -> str | None:
@@ -286,8 +297,9 @@ def _specialized(executor: Executor, graph: Graph, bound: Sequence[object] | Non
         yield "it would gain nothing: knowing the types of these arguments saves less than checking them costs"
         return
     wanted = [f"{v.name} : {t}" for v, t in zip(graph.inputs, made.types, strict=True) if t is not v.type]
-    price = f"{made.saved} steps fewer, and check {made.guard} properties of arguments first"
-    yield f"for {', '.join(wanted)} a call would run {price}; that is done once it is called often"
+    checks = f", and check {made.guard} properties of arguments first" if made.guard else ""
+    which = f"for {', '.join(wanted)} " if wanted else ""
+    yield f"{which}a call would run {made.saved} steps fewer{checks}; that is done once it is called often"
 
 
 # -- machine code

@@ -10,13 +10,15 @@ print(kernels[0].asm)  # and in the processor's
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import overload
+from functools import partial
+from typing import TypeVar, overload
 
 import torch
 
 from jitlite.base import options
 from jitlite.executor.executor import Executor
 from jitlite.executor.implementations import with_regions
+from jitlite.executor.observed_call import ObservedCall, observe
 from jitlite.executor.plans import RegionPlan
 from jitlite.ir.graph import Graph, Node, Value
 from jitlite.ir.regions import PlanContext, Runner
@@ -26,6 +28,7 @@ from jitlite.kernels.facts import text_of_facts
 from jitlite.kernels.printing import text_of
 from jitlite.kernels.table import VIEWS, is_tensor_node
 
+_Result = TypeVar("_Result")
 Binder = Callable[[Sequence[object], dict[str, object]], Sequence[object]]
 """Gives an argument for each input of a graph."""
 
@@ -110,7 +113,7 @@ class Kernels(Sequence[KernelView]):
         kernels for what they are given.
         """
         with torch.no_grad():
-            self._call(self._bind(args, kwargs))
+            self._call(self._bind(args, kwargs), self._executor.run)
         return Kernels(self._executor, self._bind)
 
     def compile_with_gradients(self, *args: object, **kwargs: object) -> Kernels:
@@ -120,14 +123,24 @@ class Kernels(Sequence[KernelView]):
         there are none, `fn.explain` says why.
         """
         with torch.enable_grad():
-            self._call(self._bind(args, kwargs))
+            self._call(self._bind(args, kwargs), self._executor.run)
         return Kernels(self._executor, self._bind)
 
-    def _call(self, bound: Sequence[object]) -> None:
-        with options.override(background=False):
-            self._call_at_once(bound)
+    def observe(self, args: Sequence[object], kwargs: dict[str, object]) -> tuple[Kernels, ObservedCall]:
+        """The kernels for such arguments, and what each step of the call that makes them gave.
 
-    def _call_at_once(self, bound: Sequence[object]) -> None:
+        The function is called once. Where one of the arguments requires a gradient, the call records gradients.
+        """
+        records = any(isinstance(value, torch.Tensor) and value.requires_grad for value in (*args, *kwargs.values()))
+        with torch.enable_grad() if records else torch.no_grad():
+            observed = self._call(self._bind(args, kwargs), partial(observe, self._executor))
+        return Kernels(self._executor, self._bind), observed
+
+    def _call(self, bound: Sequence[object], run: Callable[[Sequence[object]], _Result]) -> _Result:
+        with options.override(background=False):
+            return self._call_at_once(bound, run)
+
+    def _call_at_once(self, bound: Sequence[object], run: Callable[[Sequence[object]], _Result]) -> _Result:
         self._executor.graph_for(bound)  # have the plans
         states = [state for _, state in tensor_regions(self._executor)]
         tried = [state.is_tried for state in states]
@@ -135,7 +148,7 @@ class Kernels(Sequence[KernelView]):
             state.is_tried = False
             state.compile_next()
         try:
-            self._executor.run(bound)
+            return run(bound)
         finally:
             for state, before in zip(states, tried, strict=True):
                 state.is_tried = before

@@ -50,6 +50,7 @@ def lower(
     objects: bool = False,
     regions: Sequence[Implementation | None] = (),
     keep_nodes: bool = False,
+    inline: bool = True,
 ) -> Code:
     """The code of a graph; the graph itself is not changed.
 
@@ -59,6 +60,7 @@ def lower(
         objects: may there be objects such as dtypes among the arguments that are ints?
         regions: what runs each region, in the order of `regions_in`; a region without runs its block.
         keep_nodes: note of each instruction which node it belongs to.
+        inline: may the result of a node stay on the stack until it is used? Without, each result is stored.
 
     Raises:
         CompileError: where the graph has a node that cannot be run.
@@ -69,7 +71,9 @@ def lower(
     count_range_loops(prepared)
     drop_unused(prepared.block)
     insert_last_uses(prepared)
-    emitter = _BytecodeEmitter(name, find_inlined(prepared), ObjectFlow(prepared, objects), implemented)
+    emitter = _BytecodeEmitter(
+        name, find_inlined(prepared) if inline else set(), ObjectFlow(prepared, objects), implemented
+    )
     emitter.keeps_nodes = keep_nodes
     emitter.emit_block(prepared.block)
     emitter.emit(prepared.block.return_node, "RET")

@@ -175,6 +175,9 @@ class LineProfiler(Watcher):
             if node not in self._regions:
                 self._regions[node] = _lines_of(node, moment.range)
             return self._regions[node]
+        return self._line_key(frame, moment)
+
+    def _line_key(self, frame: CallFrame, moment: Moment) -> LineKey | None:
         if moment.range is None:
             return self._last.get(frame)
         key = LineKey(moment.range.source, moment.range.line, moment.range.line)

@@ -338,7 +338,8 @@ class KernelState(Implementation):
         if self.kernels:
             made.ask_next(self.kernels[0])
         self.kernels.insert(0, made)
-        self.status = f"machine code for {len(self.kernels)} kinds of arguments"
+        count = len(self.kernels)
+        self.status = f"machine code for {'one kind' if count == 1 else f'{count} kinds'} of arguments"
         if made.is_quick:
             background.submit(self._improve_later, self._last)
         self._begin_race()

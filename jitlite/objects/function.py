@@ -45,7 +45,7 @@ from jitlite.ir.schema import Argument, Schema, function_schema
 from jitlite.ir.types import TensorType
 from jitlite.ir.unit import Function
 from jitlite.ir.values import value_has_type
-from jitlite.objects.function_pages import FunctionOrigin, compiled_for, notebook_view, page_of
+from jitlite.objects.function_pages import FunctionOrigin, notebook_view, page_of
 from jitlite.objects.measured import Measured
 from jitlite.objects.other_tracers import (
     GivenToFx,
@@ -189,13 +189,13 @@ class ScriptFunction(ShowsSignature, Measured):
     def report(self, *args: object, **kwargs: object) -> reports.page.ReportPage:
         """A page with every stage: `fn.report(x).save("report.html")`.
 
-        With arguments the function is called once, as `fn.kernels.compile` does (where one requires a gradient, as
-        `compile_with_gradients` does), and the page has kernels, and shapes as far as they follow from the arguments.
+        With arguments the function is called once, on the stack machine (where one requires a gradient, with gradients
+        recorded), and the page has kernels, what each value was, and how long each line took.
         """
         is_call = bool(args or kwargs)
         bound = self._bind(args, kwargs) if is_call or not self._parameters() else None
-        kernels = compiled_for(self.kernels, args, kwargs) if is_call else self.kernels
-        return page_of(self._origin, kernels, self._module, bound)
+        kernels, observed = self.kernels.observe(args, kwargs) if is_call else (self.kernels, None)
+        return page_of(self._origin, kernels, self._module, bound, observed)
 
     def _repr_html_(self) -> str:
         """What a notebook shows: the source, and the graph, whose lines lead to those of the source."""

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import functools
 import itertools
-from collections.abc import Callable, Mapping, Sequence
-
-import torch
+from collections.abc import Callable, Sequence
 
 from jitlite import report as reports
 from jitlite.executor.executor import executor_of
 from jitlite.executor.kernels import Kernels
+from jitlite.executor.observed_call import ObservedCall
 from jitlite.frontend.emit.definition import Definition, FunctionCompiler
 from jitlite.ir.notebook import graph_html, source_html
+from jitlite.ir.types import ClassType
 from jitlite.ir.unit import Function
 
 _shown_in_notebooks = itertools.count(1)
@@ -35,28 +35,35 @@ class FunctionOrigin:
             return None
 
 
-def compiled_for(kernels: Kernels, args: Sequence[object], kwargs: Mapping[str, object]) -> Kernels:
-    """The kernels after one call with these arguments, which records gradients where one requires them."""
-    records = any(isinstance(value, torch.Tensor) and value.requires_grad for value in (*args, *kwargs.values()))
-    return (kernels.compile_with_gradients if records else kernels.compile)(*args, **kwargs)
-
-
 def page_of(
-    origin: FunctionOrigin, kernels: Kernels, module: object, bound: Sequence[object] | None
+    origin: FunctionOrigin,
+    kernels: Kernels,
+    module: object,
+    bound: Sequence[object] | None,
+    observed: ObservedCall | None,
 ) -> reports.page.ReportPage:
     """A page with every stage, and with what a call does whose arguments are `bound`."""
     found = origin.definition
     about = reports.stages.Subject(
-        name=origin.function.name,
+        name=_title(origin.function),
         signature=str(origin.function.schema),
         tree=None if found is None else found.tree,
         compile=None if found is None else functools.partial(origin.program.compile, found),
         bound=bound,
+        observed=observed,
         module=module,
         kernels=kernels,
         executor=executor_of(origin.function),
     )
     return reports.page.report(about)
+
+
+def _title(function: Function) -> str:
+    """The name of a function; before that of a method stands the name of its class, without its module."""
+    owner = function.graph.inputs[0].type if function.graph.inputs else None
+    if not isinstance(owner, ClassType) or function.schema.arguments[0].name != "self":
+        return function.name
+    return f"{owner.qualified_name.rpartition('.')[2]}.{function.name}"
 
 
 def notebook_view(origin: FunctionOrigin, code: Callable[[], str]) -> str:

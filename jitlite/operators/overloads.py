@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from jitlite.base.errors.calls import WRONG_KEYWORD
+from jitlite.base.errors.calls import WRONG_COUNT, WRONG_KEYWORD
 from jitlite.base.errors.names import MAY_BE_NONE, UNKNOWN_OPERATOR
 from jitlite.base.source import CompileError, SourceRange, did_you_mean
 from jitlite.ir import ops
@@ -26,10 +26,10 @@ from jitlite.ir.ops import Op
 from jitlite.ir.schema import Schema
 from jitlite.ir.traits import Trait
 from jitlite.ir.types import Type
+from jitlite.operators.argument_hints import TEST_FOR_NONE, instead_of_keyword
 from jitlite.operators.builtin_functions import EXPANSIONS, Body, Expansion
 from jitlite.operators.conversions import try_convert_to_type
 from jitlite.operators.schema_matching import (
-    TEST_FOR_NONE,
     BindingPlan,
     CallTypes,
     Default,
@@ -37,7 +37,6 @@ from jitlite.operators.schema_matching import (
     Mismatch,
     NamedValue,
     insert_arguments,
-    instead_of_keyword,
     types_of_call,
 )
 
@@ -149,10 +148,11 @@ _VARIANTS = "Arguments for call are not valid. The following variants are availa
 
 
 def _no_fit(name: str, failures: list[tuple[Schema, Mismatch]], call: CallTypes, at: _Places) -> CompileError:
-    ranked = sorted(_worth_showing(failures, call), key=lambda f: -f[1].progress)
+    ranked = sorted(_worth_showing(failures, call), key=lambda f: _rank(f[0], f[1], call))
     best = ranked[0][1]
     found = best.found if best.expected else f"{name}{call}"
     hint, kind, range = best.hint, best.kind, at.of(best)
+    hint = _for_constants(call, at) or hint
     if hint is None and any(f.hint == TEST_FOR_NONE and f.found == best.found for _, f in failures):
         hint, kind = TEST_FOR_NONE, MAY_BE_NONE
     if len(failures) == 1:
@@ -167,6 +167,24 @@ def _no_fit(name: str, failures: list[tuple[Schema, Mismatch]], call: CallTypes,
         f"{name}: {best.reason}",
         range, expected=best.expected, found=found, hint=hint, notes=[_VARIANTS, *notes],
     )  # fmt: skip
+
+
+def _for_constants(call: CallTypes, at: _Places) -> str | None:
+    """What to do about a text where a dtype, layout or member of an enum is meant."""
+    if not any(actual.type is T.STRING for actual in call.actuals):
+        return None
+    for argument, actual in zip(at.arguments, call.actuals, strict=True):
+        if argument.value is not None and argument.value.node.kind == "prim::dtype":
+            return "a dtype is an attribute of torch: write torch.float32 for 'float32'"
+        if isinstance(actual.type, T.EnumType):
+            return f"a text is no member of an enum: write {actual.type.python_class.__name__}.NAME"
+    return None
+
+
+def _rank(schema: Schema, failure: Mismatch, call: CallTypes) -> tuple[bool, int, bool]:
+    """The nearest first: overloads that have all keywords, that took most arguments, that take as many."""
+    lacks_keyword = any(schema.argument_index(name) is None for name, _ in call.kwargs)
+    return lacks_keyword, -failure.progress, failure.kind is WRONG_COUNT
 
 
 def _instead_of_keywords(failures: list[tuple[Schema, Mismatch]], call: CallTypes) -> str | None:

@@ -12,12 +12,19 @@ from typing import Final, NamedTuple
 from jitlite.base.errors.calls import WRONG_ARGUMENTS, WRONG_COUNT, WRONG_KEYWORD
 from jitlite.base.errors.kinds import ErrorKind
 from jitlite.base.errors.names import MAY_BE_NONE, NOT_A_VALUE
-from jitlite.base.source import CompileError, SourceRange, did_you_mean
+from jitlite.base.source import CompileError, SourceRange
 from jitlite.ir import types as T
 from jitlite.ir.constants import type_of_constant
 from jitlite.ir.graph import Graph, Value
 from jitlite.ir.schema import Argument, Schema
 from jitlite.ir.types import Type
+from jitlite.operators.argument_hints import (
+    ALWAYS_NONE,
+    TEST_FOR_NONE,
+    hint_for_argument,
+    hint_for_type,
+    instead_of_keyword,
+)
 from jitlite.operators.conversions import (
     Convert,
     construct_list,
@@ -300,7 +307,8 @@ class Matching:
         if reason is not None:
             text = f"Could not match type {actual.annotation} to {formal.annotation} in argument '{name}': {reason}."
             wanted = T.substitute(formal, self.bindings)
-            raise self._fail(text, f"{wanted.annotation} for '{name}'", actual.annotation)
+            hint = hint_for_type(wanted, actual)
+            raise self._fail(text, f"{wanted.annotation} for '{name}'", actual.annotation, hint)
         concrete = T.substitute(formal, self.bindings)
         if T.has_variables(concrete):
             raise self._fail(
@@ -370,47 +378,9 @@ class Matching:
         text = (
             f"Expected a value of type '{wanted}' for argument '{name}' but instead found type '{actual.annotation}'."
         )
-        hint = _hint(formal, actual, argument)
+        hint = hint_for_argument(formal, actual, argument)
         kind = MAY_BE_NONE if hint in (TEST_FOR_NONE, ALWAYS_NONE) else WRONG_ARGUMENTS
         return self._fail(text, f"{formal.annotation} for '{name}'", actual.annotation, hint, kind)
-
-
-TEST_FOR_NONE: Final = "it may be None here: test `is not None` first, or assert it"
-ALWAYS_NONE: Final = "it is None here; what stands under `if x is not None` is not compiled where x is always None"
-
-
-def instead_of_keyword(name: str, names: Sequence[str]) -> str | None:
-    """What to write instead of a keyword that is no parameter's; some are NumPy's."""
-    if name in ("axis", "keepdims"):
-        return f"write {'dim' if name == 'axis' else 'keepdim'} instead of {name}"
-    return did_you_mean(name, names) or (f"its parameters are: {', '.join(names)}" if names else None)
-
-
-def _hint(formal: Type, actual: Type, argument: Argument) -> str | None:
-    """A way out of a wrong argument type."""
-    if isinstance(formal, T.InterfaceType) and isinstance(actual, T.ClassType | T.InterfaceType):
-        return T.why_not_interface(actual, formal)
-    if argument.inferred:
-        return f"'{argument.name}' is a Tensor because it has no annotation; annotate it"
-    if actual is T.NONE:
-        return ALWAYS_NONE
-    if T.without_none(actual) is not actual and T.is_subtype(T.without_none(actual), formal):
-        return TEST_FOR_NONE
-    if argument.name == "dtype" and actual is T.STRING:
-        return "a dtype is an attribute of torch: write torch.float32 for 'float32'"
-    if formal is T.INT and actual is T.FLOAT:
-        return "convert it: `int(...)` cuts off what stands after the point, `round(...)` rounds"
-    if formal is T.STRING and T.is_subtype(actual, T.UnionType.of([T.NUMBER, T.BOOL])):
-        return "convert it: `str(...)`"
-    if formal is T.TENSOR and T.is_subtype(actual, T.UnionType.of([T.NUMBER, T.BOOL])):
-        return "annotate it as a Tensor, or make one with torch.tensor(...)"
-    if formal is T.TENSOR and isinstance(actual, T.ListType) and actual.element in (T.INT, T.FLOAT, T.BOOL):
-        return "a list has no arithmetic: compute with its elements, [... for x in xs], or with torch.tensor(xs)"
-    if isinstance(formal, T.ListType) and T.is_subtype(actual, formal.element):
-        return "put it into a list: [...]"
-    if isinstance(formal, T.ListType) and actual is T.ListType.of(T.TENSOR):
-        return "an empty list is a List[Tensor] unless it is annotated: `xs: List[int] = []`"
-    return None
 
 
 def _repeated(type: T.ListType, size: int, first: Convert | None) -> Convert:

@@ -13,7 +13,6 @@ from jitlite.base.records import Record
 from jitlite.base.source import Source, SourceRange
 from jitlite.ir.graph import Graph, Value
 from jitlite.ir.printer import graph_lines
-from jitlite.ir.types import TensorType, Type
 from jitlite.report.highlight import highlighted
 
 _LIMITS = ((4000, 2000), (2000, 1500), (1200, 1000), (800, 700), (500, 500), (300, 300), (150, 150), (50, 100))
@@ -29,6 +28,8 @@ _LEAST_OF_SENTENCES = 500
 _SOURCE_MARKUP = 100
 """The same for a line of a source."""
 _DEFINITION = re.compile(r"(?:\s*@[^\n]*\n)*\s*def\s+(\w+)")
+_HEATS = (0.5, 0.25, 0.1, 0.02)
+"""Shares of the time of a call from which a line is marked, the most first."""
 _AROUND = 3
 """Lines of a long source that are shown around those that something came from."""
 _LONG_SOURCE = 200
@@ -99,7 +100,7 @@ class Stage(Record, frozen=False):
         name: what `jitlite show --stage` calls it, or the pass.
         group: the heading that it stands under.
         about: what it is, or what a pass did, in a sentence.
-        lines, rows, drawings, sections, timings: its content; one of them is there.
+        lines, rows, drawings, sections, timings, costs: its content; one of them is there.
         left_out: lines that were too many to show.
     """
 
@@ -113,9 +114,42 @@ class Stage(Record, frozen=False):
     drawings: list[Drawing] = field(default_factory=list)
     sections: dict[str, list[str]] = field(default_factory=dict)
     timings: list[Timing] = field(default_factory=list)
+    costs: list[CostRow] = field(default_factory=list)
     seconds: float | None = None
     is_pass: bool = False
     left_out: int = 0
+
+
+class CostRow(Record, eq=True):
+    """What a line of the source has cost in the call.
+
+    Attributes:
+        line: of the source, with its place.
+        file: the name of its file, with the number of the line.
+        count: how often it began.
+        seconds, own_seconds: with what it calls, and without.
+        share: of the whole call, from 0 to 1, without what it calls.
+        operators: what it called most, in words.
+    """
+
+    line: SourceLine
+    file: str
+    count: int
+    seconds: float
+    own_seconds: float
+    share: float
+    operators: str
+
+    @property
+    def heat(self) -> int:
+        """From 0, no mark, to 4."""
+        return sum(self.share >= least for least in _HEATS)
+
+    @property
+    def told(self) -> str:
+        """In a few words."""
+        times = "once" if self.count == 1 else f"{self.count} times"
+        return f"ran {times}, {1e3 * self.own_seconds:.3f} ms ({self.share:.0%})"
 
 
 class Timing(Record, eq=True):
@@ -137,6 +171,8 @@ class SourceView(Record, frozen=False):
     first: int
     texts: list[str]
     left_out: int = 0
+    costs: dict[int, CostRow] = field(default_factory=dict)
+    """What lines have cost, by their numbers."""
 
     @property
     def numbered(self) -> list[tuple[int, str]]:
@@ -168,6 +204,11 @@ class Sources:
         index = source.line_index(range.start)
         self._used[number].add(index)
         return f"s{number}-{source.first_line + index}", source.first_line + index
+
+    def place_of_line(self, source: Source, line: int) -> str:
+        """The id of a line by its number in the file, empty where the source was not met."""
+        number = self._numbers.get((source.filename, source.first_line, source.text))
+        return "" if number is None else f"s{number}-{line}"
 
     def _number(self, source: Source) -> int:
         key = (source.filename, source.first_line, source.text)
@@ -208,12 +249,11 @@ class Sources:
     def lines(self, pairs: Iterable[tuple[str, SourceRange | None]]) -> list[SourceLine]:
         return [self.line(text, range) for text, range in pairs]
 
-    def graph_lines(self, graph: Graph, facts: Mapping[Value, Type] | None = None) -> list[SourceLine]:
-        """The lines of a graph, with what is known of the tensors that each defines."""
-        known = {id(value.node): [] for value in facts or ()}  # type: dict[int, list[str]]
-        for value, type in (facts or {}).items():
-            if isinstance(type, TensorType) and str(type) != "Tensor":
-                known[id(value.node)].append(f"%{value.name} : {type}")
+    def graph_lines(self, graph: Graph, facts: Mapping[Value, str] | None = None) -> list[SourceLine]:
+        """The lines of a graph, with what is known of the values that each defines."""
+        known: dict[int, list[str]] = {}
+        for value, fact in (facts or {}).items():
+            known.setdefault(id(value.node), []).append(f"%{value.name} : {fact}")
         shown = graph_lines(graph, ranges=False)
         return [
             self.line(text, None if node is None else node.range, "; ".join(known.get(id(node), ())))

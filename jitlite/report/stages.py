@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -15,20 +16,24 @@ from jitlite.executor.executor import Executor
 from jitlite.executor.explain import OptimizedOnceMore, explain, optimized_once_more, sentence_of
 from jitlite.executor.graph_runners import generated
 from jitlite.executor.kernels import Kernels, KernelView
+from jitlite.executor.observed_call import ObservedCall
 from jitlite.frontend.syntax.tree import Def
 from jitlite.interpreter.disassemble import disassemble
+from jitlite.interpreter.line_profiler import LineCost
 from jitlite.ir.graph import Graph, Value
 from jitlite.ir.types import TensorType, Type
 from jitlite.operators.python_forms import CannotTranslate
 from jitlite.passes.example_facts import facts_of
 from jitlite.passes.registry import Lines, PassHook, PassRecord, lines_of, summary
-from jitlite.report.content import SourceLine, Sources, SourceView, Stage, Timing, shorten
+from jitlite.report.content import CostRow, SourceLine, Sources, SourceView, Stage, Timing, shorten
 from jitlite.report.diffs import side_by_side
 from jitlite.report.drawing import draw
 
 Compile = Callable[[Callable[[str, Graph], None], PassHook], object]
 """Compiles a function once more: says each step and the graph after it, with a hook around its passes."""
 
+_MOST_OPERATORS = 3
+"""Operators of a line that are named beside its time."""
 FRONT, MIDDLE, BACK, ABOUT = "From source to graph", "Optimization", "What runs", "Why and how long"
 
 
@@ -41,6 +46,7 @@ class Subject(Record):
         tree: its abstract syntax, None where there is no source.
         compile: compiles it once more, None where there is no source.
         bound: an argument for each input of the graph, None where none were given.
+        observed: what a call with these arguments did, None where there was none.
         module: the module of a method.
         kernels: what its tensor regions are, after the call where there are arguments.
         executor: its plans.
@@ -51,6 +57,7 @@ class Subject(Record):
     tree: Def | None
     compile: Compile | None
     bound: Sequence[Any] | None
+    observed: ObservedCall | None
     module: Any
     kernels: Kernels
     executor: Executor
@@ -108,12 +115,14 @@ def gather(subject: Subject) -> Gathered:
     found.sources.place(None if subject.tree is None else subject.tree.range)
     _front(subject, found)
     graph = subject.executor.graph
-    facts = _facts(subject, graph)
+    facts = _known(subject, graph)
     found.add("graph", "graph", FRONT, "The graph after cleanup, in SSA form.", found.sources.graph_lines(graph, facts))
     _middle(subject, found)
     _back(subject, found)
     _about(subject, found)
     found.views = found.sources.views()
+    for stage in found.stages:
+        _put_beside_source(stage.costs, found.views)
     shorten(found.stages, found.views)
     return found
 
@@ -160,7 +169,8 @@ def _middle(subject: Subject, found: Gathered) -> None:
     for record in found.optimized.records:
         found.add_pass(record, MIDDLE)
     graph = subject.executor.optimized_graph
-    facts = _facts(subject, graph)
+    seen = None if subject.observed is None else subject.observed.seen_in(graph)
+    facts = _known(subject, graph) if seen is None else seen
     lines = found.sources.graph_lines(graph, facts)
     found.add("opt", "opt", MIDDLE, "The optimized graph, right for all arguments.", lines)
     drawings = draw(graph, found.sources)
@@ -172,7 +182,8 @@ def _middle(subject: Subject, found: Gathered) -> None:
         found.stages.append(Stage("stage-drawing", "drawing", MIDDLE, about, drawings=drawings))
 
 
-def _facts(subject: Subject, graph: Graph) -> dict[Value, Type]:
+def _known(subject: Subject, graph: Graph) -> dict[Value, str]:
+    """What follows from the arguments, without a call, of tensors."""
     if subject.bound is None:
         return {}
     given = subject.bound if subject.module is None else subject.bound[1:]
@@ -181,7 +192,8 @@ def _facts(subject: Subject, graph: Graph) -> dict[Value, Type]:
         for value, argument in zip(graph.inputs, subject.bound, strict=True)
         if isinstance(argument, torch.Tensor)
     }
-    return {**facts_of(graph, given, subject.module), **inputs}
+    types: dict[Value, Type] = {**facts_of(graph, given, subject.module), **inputs}
+    return {v: str(t) for v, t in types.items() if isinstance(t, TensorType) and str(t) != "Tensor"}
 
 
 def _back(subject: Subject, found: Gathered) -> None:
@@ -196,7 +208,7 @@ def _back(subject: Subject, found: Gathered) -> None:
     about = "The bytecode of the stack machine, the reference for whatever else runs."
     found.add("code", "code", BACK, about, [sources.line(_bare(text), range) for text, range in listing])
     try:
-        written = generated(graph, subject.name).lines
+        written = generated(graph, subject.executor.name).lines
     except CannotTranslate as error:  # the stack machine runs it then
         written = [(str(error), None)]
     found.add("python", "python", BACK, "The generated Python function that calls run.", sources.lines(written))
@@ -234,9 +246,47 @@ def _about(subject: Subject, found: Gathered) -> None:
         for title, sentences in _sentences(subject, found.optimized)
     }
     found.stages.append(Stage("stage-explain", "explain", ABOUT, about, sections=sections))
+    if subject.observed is not None and subject.observed.lines:
+        found.stages.append(_line_costs(subject.observed, found.sources))
     milliseconds = 1e3 * sum(t.seconds for t in found.timings)
     about = f"Steps and passes, {milliseconds:.1f} ms in all. Each bar is a share of the longest one."
     found.stages.append(Stage("stage-times", "times", ABOUT, about, timings=found.timings))
+
+
+def _line_costs(observed: ObservedCall, sources: Sources) -> Stage:
+    """The lines that ran, those that took longest first."""
+    total = observed.seconds or 1.0
+    rows = [_row(cost, total, sources) for cost in observed.lines]
+    about = (
+        f"The lines of this one call, {1e3 * observed.seconds:.2f} ms on the stack machine, where each operator is a "
+        "step and nothing is fused. Each bar is a share of the call. fn.profile() measures with machine code."
+    )
+    longest = sorted(rows, key=lambda row: -row.own_seconds)
+    return Stage("stage-lines", "lines", ABOUT, about, costs=longest)
+
+
+def _put_beside_source(costs: Sequence[CostRow], views: Sequence[SourceView]) -> None:
+    by_prefix = {view.prefix: view for view in views}
+    for row in costs:
+        view = by_prefix.get(row.line.place.rpartition("-")[0])
+        if view is not None:
+            view.costs[row.line.number] = row
+
+
+def _row(cost: LineCost, total: float, sources: Sources) -> CostRow:
+    source, number = cost.key.source, cost.key.line
+    place = sources.place_of_line(source, number)
+    operators = ", ".join(f"{name} {count}" for name, count in cost.operators.most_common(_MOST_OPERATORS))
+    more = len(cost.operators) - _MOST_OPERATORS
+    return CostRow(
+        SourceLine(cost.text.strip(), place, number),
+        f"{os.path.basename(cost.filename)}:{number}",
+        cost.count,
+        cost.seconds,
+        cost.own_seconds,
+        cost.own_seconds / total,
+        f"{operators} and {more} more" if more > 0 else operators,
+    )
 
 
 def _sentences(subject: Subject, optimized: OptimizedOnceMore | None) -> Iterator[tuple[str, list[str]]]:

@@ -543,6 +543,22 @@ def test_explain_says_what_was_done_and_what_not():
         assert "found a specialized plan" in str(explain(run, [torch.ones(2), xs, None]))
 
 
+def test_explain_gives_each_reason_once_with_its_places():
+    def f(x: Tensor, n: int):
+        for i in range(n):
+            x.add_(1)
+        for i in range(n):
+            x.add_(2)
+        x.add_(3)
+        x.add_(4), x.add_(5)
+        return x
+
+    left = explain(executor_for(f)).sections["Left as it is"]
+    writes = [sentence for sentence in left if sentence.startswith("aten::add_ writes")]
+    assert len(writes) == 1 and writes[0].endswith(" and 2 more places)"), left
+    assert sum(sentence.startswith("a loop stays a loop") for sentence in left) == 1
+
+
 def test_torchs_flags_are_the_switch():
     before = options.current().executor
     try:

@@ -1053,3 +1053,19 @@ def test_deep_copies_and_gradients_pass_through_objects():
     w = torch.ones(3, requires_grad=True)
     jitlite.script(run)(Holder(w), torch.arange(3.0)).backward()
     assert w.grad.tolist() == [0.0, 3.0, 6.0]
+
+
+def test_a_class_that_makes_its_objects_itself_is_refused():
+    class Single:
+        def __new__(cls, *args):
+            return object.__new__(cls)
+
+    class Derived(Single):
+        def __init__(self, n: int):
+            self.n = n
+
+    def f(n: int) -> int:
+        return Derived(n).n
+
+    with pytest.raises(jitlite.NotSupportedError, match="'Derived' makes its objects in __new__"):
+        jitlite.script(f)

@@ -142,6 +142,14 @@ def test_arguments_give_shapes_and_what_becomes_of_the_call():
     assert not [1 for found, _ in checked(jitlite.script(helper).report()).all("li") if "data-f" in found]
 
 
+def test_lines_have_their_time_beside_the_source_and_in_a_table():
+    page = checked(jitlite.script(mixed).report(torch.ones(3, 5), 2))
+    assert "times" in page.stage("lines") and "aten::relu 2, aten::mul 2" in page.stage("lines")
+    told = {re.sub(r"^\d+", "", text).strip(): found.get("data-t", "") for found, text in page.all("li")}
+    assert "ran 2 times" in next(cost for text, cost in told.items() if "helper(x)" in text)
+    assert "lines" not in jitlite.script(mixed).report().stage_names
+
+
 @pytest.mark.skipif(not is_ready() or torch_abi() is None, reason="no kernels here")
 def test_kernels_are_shown_as_loops_and_assembly():
     def long(x: Tensor) -> Tensor:
@@ -178,6 +186,7 @@ def test_methods_and_modules():
     module = jitlite.script(Small())
     page = checked(module.forward.report(torch.ones(2, 4)))
     assert "layers.0" in page.stage("drawing")
+    assert [text for _, text in page.all("h1")] == ["Small.forward"]
     assert "aten::add" in page.stage("graph") or "twice" in page.stage("graph")
     checked(module.twice.report())
 

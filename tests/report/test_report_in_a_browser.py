@@ -110,6 +110,22 @@ def test_sizes_of_the_arguments_are_told(page):
     assert "in this call" in page.inner_text("#detail") and "3, 5" in page.inner_text("#detail")
 
 
+def test_a_line_of_the_source_tells_its_time(page):
+    page.locator(".source li", has_text="torch.sigmoid").click()
+    assert "ran once" in page.inner_text("#detail")
+    page.click("nav a[href='#stage-lines']")
+    page.locator(".stage:visible tr", has_text="torch.sigmoid").locator("a").click()
+    assert "torch.sigmoid" in page.locator(".source li.lit").inner_text()
+
+
+def test_a_stage_that_was_chosen_is_seen(page):
+    page.click("nav a[href='#stage-opt']")
+    top = page.locator("#stage-opt-heading").evaluate("heading => heading.getBoundingClientRect().top")
+    bar = page.locator("nav").evaluate("bar => bar.getBoundingClientRect().bottom")
+    assert 0 <= top < page.viewport_size["height"] / 2
+    assert page.viewport_size["width"] > 700 or top >= bar  # on a phone, the list is a bar above it
+
+
 def test_search(page):
     page.keyboard.press("/")
     page.keyboard.type("aten::sigmoid")

@@ -30,7 +30,7 @@ from jitlite.frontend.emit.known_values import ABSENT
 from jitlite.frontend.emit.meanings import Mark, function_mark, original_function, plain_constant
 from jitlite.frontend.emit.objects import ObjectDefinition
 from jitlite.frontend.emit.values import Args, ConstantValue, SimpleValue, SugaredTuple, SugaredValue
-from jitlite.frontend.emit.ways_out import instead_of_attribute
+from jitlite.frontend.emit.ways_out import instead_of_attribute, instead_of_method
 from jitlite.ir import types as T
 from jitlite.ir.graph import Value, is_constant
 from jitlite.ir.types import ClassType, InterfaceType, Type
@@ -141,7 +141,7 @@ class ModuleDefinition(ObjectDefinition):
             return MODULE_ATTRIBUTE(f"{text} {self.failed[name]}", range, hint=hint)
         if name in self.ignored:
             text += " (this attribute was ignored during compilation: __jit_ignored_attributes__ names it)"
-        return NO_ATTRIBUTE(text, range, hint=did_you_mean(name, self.attribute_names()))
+        return NO_ATTRIBUTE(text, range, hint=instead_of_method(name) or did_you_mean(name, self.attribute_names()))
 
     def attribute_names(self) -> list[str]:
         return [*self.type.attributes, *self.type.constants, *(n for n in dir(self.module) if not n.startswith("__"))]

@@ -176,7 +176,7 @@ class EnumClass(SugaredValue):
             raise NO_ATTRIBUTE(
                 f"enum '{self.type.python_class.__name__}' has no attribute '{name}'",
                 range,
-                hint=did_you_mean(name, members),
+                hint=did_you_mean(name, members) or f"it has: {', '.join(members)}",
             )
         return SimpleValue(b.constant(members[name], range, self.type))
 

@@ -10,6 +10,7 @@ a condition block; `ssa.py`, `exits.py` and `loops.py` remove those.
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
@@ -37,7 +38,7 @@ from jitlite.frontend.emit.interfaces import SeenTypes
 from jitlite.frontend.emit.known_values import LazyIterable
 from jitlite.frontend.emit.named_tuples import member_of_named_tuple
 from jitlite.frontend.emit.plain_methods import method_of_plain_value
-from jitlite.frontend.emit.return_types import ReturnTypes, Unset
+from jitlite.frontend.emit.return_types import ReturnTypes, Unset, hint_for_result
 from jitlite.frontend.emit.scope import Frame, Path, Refinements, RefinementSet
 from jitlite.frontend.emit.sequences import SequencePart, spread_list
 from jitlite.frontend.emit.sets import listed, method_of_set
@@ -272,7 +273,7 @@ class Emitter(Builder):
         try:
             python_object = self.resolver.lookup(name)
         except LookupError:
-            candidates = [*map(display_name, self.frame.names()), *BUILTINS, *self.resolver.names()]
+            candidates = [*map(display_name, self.frame.names()), *BUILTINS, *dir(builtins), *self.resolver.names()]
             shown = display_name(name)
             hint = self._hint_of_self(shown) or did_you_mean(shown, candidates)
             raise UNKNOWN_NAME(f"undefined value {shown}", range, hint=hint) from None
@@ -472,6 +473,7 @@ class Emitter(Builder):
                 result, value, range,
                 f"Return value was annotated as having type {result.annotation} but is actually of type "
                 f"{value.type.annotation}",
+                hint=hint_for_result(result, value.type),
             )  # fmt: skip
         else:
             merged = value.type if types.merged is None else T.unify(types.merged, value.type)

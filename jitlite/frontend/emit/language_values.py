@@ -19,7 +19,8 @@ class Cast(SugaredValue):
         self.operator = operator
         self.kind = f"the type {type.annotation}"
         dtypes: dict[Type, str] = {T.FLOAT: "float64", T.INT: "int64", T.BOOL: "bool", T.COMPLEX: "complex128"}
-        self.instead_of_value = f"where a dtype is meant, write torch.{dtypes[type]}" if type in dtypes else None
+        asked = f"to ask whether a value is one, write isinstance(x, {type.annotation})"
+        self.instead_of_value = f"{asked}; as a dtype, torch.{dtypes[type]}" if type in dtypes else asked
 
     def _is_converted(self, value: Value) -> bool:
         """Is the value what it is to be converted to? One typed float may hold a Python int (`2 ** 3`)."""

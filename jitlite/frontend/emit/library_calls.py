@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from jitlite.base.errors.calls import WRONG_ARGUMENTS
+from jitlite.base.errors.calls import WRONG_ARGUMENTS, WRONG_KEYWORD
 from jitlite.base.source import SourceRange
 from jitlite.frontend.emit import python_library as library
 from jitlite.frontend.emit.denotations import BUILTINS, LibraryFunction
@@ -16,6 +16,7 @@ from jitlite.frontend.syntax import tree
 from jitlite.ir import types as T
 from jitlite.ir.graph import Value
 from jitlite.ir.types import Type
+from jitlite.operators.argument_hints import instead_of_keyword
 from jitlite.operators.conversions import is_empty_literal
 from jitlite.operators.overloads import NamedValue
 
@@ -65,7 +66,11 @@ def emit_with_keywords(em: Emitter, expr: tree.Apply, callee: BuiltinFunction) -
         return None
     keywords = {k.name.name: k.value for k in expr.keywords if not _says_no_key(k)}
     allowed = {"key", "default"} if extreme else {"key", "reverse"}
-    if not keywords.keys() <= allowed:
+    unknown = next((name for name in keywords if name not in allowed), None)
+    if unknown is not None and not extreme:
+        text = f"{'sort' if is_sort else 'sorted'}: Keyword argument {unknown} unknown."
+        raise WRONG_KEYWORD(text, expr.range, hint=instead_of_keyword(unknown, ["key", "reverse"]))
+    if unknown is not None:
         return None
     named = {name: _argument(em, name, em.emit_sugared(value), value.range) for name, value in keywords.items()}
     if is_sort:

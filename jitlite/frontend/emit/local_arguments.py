@@ -10,7 +10,7 @@ from jitlite.base.source import SourceRange
 from jitlite.frontend.emit.known_keywords import KnownKeywords
 from jitlite.frontend.emit.values import SugaredTuple, SugaredValue
 from jitlite.frontend.syntax import tree
-from jitlite.operators.schema_matching import instead_of_keyword
+from jitlite.operators.argument_hints import instead_of_keyword
 
 
 class LocalArgument(Record, eq=True):

@@ -120,6 +120,7 @@ class MagicFunction(SugaredValue):
         self.method = method
         self.base = base
         self.kind = base.kind
+        self.instead_of_value = base.instead_of_value
 
     def attr(self, b: Builder, range: SourceRange, name: str) -> SugaredValue:
         return self.base.attr(b, range, name)

@@ -30,8 +30,8 @@ from jitlite.ir.schema import Schema
 from jitlite.ir.traits import Spelling
 from jitlite.ir.type_unification import readable_list
 from jitlite.ir.types import Type
+from jitlite.operators.argument_hints import TEST_FOR_NONE
 from jitlite.operators.overloads import NamedValue, match_schema
-from jitlite.operators.schema_matching import TEST_FOR_NONE
 
 Args = Sequence[NamedValue]
 
@@ -363,7 +363,7 @@ class BuiltinFunction(SugaredValue):
             return SimpleValue(call_operator(b, range, self.name, args, kwargs, self.self_value, self.candidates))
         except CompileError as error:
             error.hint = (
-                error.hint or hint_for_empty_list(b, self.self_value, args) or hint_for_unannotated(b, args, error)
+                hint_for_empty_list(b, self.self_value, args) or error.hint or hint_for_unannotated(b, args, error)
             )
             raise
 

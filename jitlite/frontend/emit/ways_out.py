@@ -49,13 +49,27 @@ def _of_random(name: str) -> str:
     return "draw with torch: torch.rand(1), torch.randint(low, high, (1,)), torch.randperm(n)"
 
 
+def _of_collections(name: str) -> str:
+    match name:
+        case "Counter":
+            return "count in a dict: counts[x] = counts.get(x, 0) + 1"
+        case "deque":
+            return "use a list: append, pop, and pop(0) for what was put in first"
+        case "defaultdict":
+            return "use a dict, and d.get(key, default)"
+    return "use a list, a dict or a NamedTuple"
+
+
+_OF_STREAMS = "read the file before the call, and pass what it holds; print(...) writes to the standard output"
 _LIBRARIES = (
     _LibraryAdvice("numpy", _of_numpy),
     _LibraryAdvice("random", _of_random),
     _LibraryAdvice("time", lambda name: "measure around the call, outside of the script"),
     _LibraryAdvice("datetime", lambda name: "ask for the time before the call, and pass it as an argument"),
     _LibraryAdvice("os", lambda name: "read it before the call, and pass the value as an argument"),
-    _LibraryAdvice("io", lambda name: "read the file before the call, and pass what it holds"),
+    _LibraryAdvice("collections", _of_collections),
+    _LibraryAdvice("pathlib", lambda name: "work with the text of the path, or pass what is made of it"),
+    _LibraryAdvice("io", lambda name: _OF_STREAMS),
     _LibraryAdvice("json", lambda name: "read it before the call, and pass the values as arguments"),
     _LibraryAdvice(
         "logging", lambda name: "print(...) works in scripts; or log in a function marked with @jitlite.ignore"
@@ -102,6 +116,15 @@ def instead_of_attribute(name: str, value: object) -> str | None:
     if not callable(value):
         return "keep what forward needs of it as attributes of the module: numbers, strings, tensors, lists of them"
     return None
+
+
+def instead_of_method(name: str) -> str | None:
+    """What to do about a method of nn.Module that scripts do not have; None for any other name."""
+    if not inspect.isfunction(getattr(torch.nn.Module, name, None)) or name.startswith("_"):
+        return None
+    if name.startswith(("register", "add_")):
+        return f"nn.Module.{name} is for __init__: call it there"
+    return f"a script does not have nn.Module.{name}: call it before or after the script"
 
 
 def not_iterable(t: Type, range: SourceRange) -> CompileError:

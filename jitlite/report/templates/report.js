@@ -7,6 +7,7 @@
   const links = new Map(all("nav ol a").map((a) => [a.hash.slice(1), a]));
   const detail = byId("detail");
   const search = byId("search");
+  const narrow = matchMedia("(max-width: 44rem)");
   let current = null;
   let hits = [];
   let hit = -1;
@@ -55,7 +56,7 @@
     (showsAll ? stages : [stage]).forEach(prepare);
     reveal(links.get(stage.id).closest("nav"), links.get(stage.id));
     reveal(links.get(stage.id).closest("ol"), links.get(stage.id));
-    if (showsAll) stage.scrollIntoView();
+    if (showsAll || (focus && narrow.matches)) stage.scrollIntoView();
     if (focus) byId(stage.id + "-heading").focus({ preventScroll: true });
     if (location.hash !== "#" + stage.id) history.replaceState(null, "", "#" + stage.id);
   }
@@ -96,6 +97,8 @@
     const number = place.slice(place.indexOf("-") + 1);
     const parts = [`line ${number}: ${inStage} ${inStage === 1 ? "place" : "places"} in ${current.querySelector("h2").firstChild.textContent.trim()}`];
     if (line.dataset.f) parts.push(line.dataset.f);
+    const cost = byId(place) && byId(place).dataset.t;
+    if (cost) parts.push(cost);
     detail.textContent = parts.join("  ·  ");
   }
 
