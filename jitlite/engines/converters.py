@@ -147,12 +147,16 @@ class Converters(Generic[BuilderT]):
         """All converters, by the kind of nodes."""
         return self._by_kind
 
-    def why_not(self, node: Node) -> str | None:
-        """Why the node has no translation; None where it has one."""
+    def why_not(self, node: Node, builder: BuilderT | None = None) -> str | None:
+        """Why the node has no translation; None where it has one.
+
+        Args:
+            builder: writes the text, which nobody reads. A new one if not given.
+        """
         if node.kind in (*LISTS, UNSET):
             return None
         try:
-            self.convert(node, self._new_builder(), {})
+            self.convert(node, builder or self._new_builder(), {})
         except EngineRefusal as why:
             return str(why)
         return None
@@ -322,6 +326,17 @@ def ref_of(value: Value, name: str) -> Ref:
 
 
 # -- what converters ask of their arguments
+
+
+def dtype_of_number(value: object) -> torch.dtype:
+    """The dtype of a constant number as a tensor.
+
+    Raises:
+        EngineRefusal: it is no number.
+    """
+    if not isinstance(value, bool | int | float):
+        raise EngineRefusal(f"an output is the constant {value!r}")
+    return torch.float64 if isinstance(value, float) else torch.tensor(value).dtype
 
 
 def number(value: object) -> float:

@@ -127,7 +127,7 @@ def types_of(engine: Engine, graph: Graph, inputs: Sequence[Operand]) -> list[Ty
 
 def _type_of(engine: Engine, told: Type, value: Operand) -> Type:
     if not isinstance(value, torch.Tensor):
-        return T.INT if isinstance(value, int) else T.FLOAT
+        return T.BOOL if isinstance(value, bool) else T.INT if isinstance(value, int) else T.FLOAT
     sizes: list[int | None] = list(value.shape)
     if engine.has_dynamic_sizes:
         fixed = _fixed_sizes(told, value) if engine.keeps_fixed_sizes else [None] * value.dim()

@@ -290,7 +290,7 @@ def _parts(value: Value, name: str) -> Iterator[tuple[Value, str]]:
             yield from _parts(part, f"{name}_{text}" if name else text)
     elif is_constant(value) and constant_of(value) is None:
         return
-    elif isinstance(value.type, TensorType) or value.type in (T.INT, T.FLOAT):
+    elif isinstance(value.type, TensorType) or value.type in (T.INT, T.FLOAT, T.BOOL):
         yield value, name
     else:
         raise EngineRefusal(f"a result of type {value.type} is no tensor and no number")

@@ -8,9 +8,9 @@
 
 Each block is grouped for itself. Constants are in no group: each group has copies of those it reads.
 
-1. `supported` says which nodes may belong. Tensors, ints and floats may cross the border of a group; lists, tuples and
-   all else may not. So the ends of an edge that carries one of these are in one group or in none, and where several
-   such edges make a circle with other nodes, all of the circle are in one group or in none.
+1. `supported` says which nodes may belong. Tensors, ints, floats and bools may cross the border of a group; lists,
+   tuples and all else may not. So the ends of an edge that carries one of these are in one group or in none, and where
+   several such edges make a circle with other nodes, all of the circle are in one group or in none.
 2. Two groups are joined if no path leads from one to the other through something else: one graph of groups without
    circles stays one without circles. Groups are tried from the last to the first, those that are connected before those
    that are not, in the order of the graph. So one graph has one result, and no two of its groups could be joined.
@@ -142,7 +142,7 @@ def is_display(node: Node) -> bool:
 
 def may_cross(t: T.Type) -> bool:
     """May a value of this type go into a group or come out of one?"""
-    return isinstance(t, T.TensorType) or t in (T.INT, T.FLOAT)
+    return isinstance(t, T.TensorType) or t in (T.INT, T.FLOAT, T.BOOL)
 
 
 class _BlockClusters:

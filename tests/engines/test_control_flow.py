@@ -124,3 +124,29 @@ def test_a_write_in_a_branch_is_refused_with_its_line():
     fast = jitlite.optimize(writes, torch.ones(3), engine="onnxruntime")
     x = torch.ones(3)
     assert torch.equal(fast(x), torch.full((3,), 3.0)) and torch.equal(x, torch.full((3,), 2.0))
+
+
+def decided(x: Tensor, flag: bool) -> tuple[Tensor, bool]:
+    """A bool is made of tensors, one is used with tensors, and both decide a branch that jitlite runs."""
+    large = bool(x.abs().max() > 1)
+    y = torch.where(torch.tensor(flag), x + 1, x * 2)
+    if large and flag:
+        y = y * 2
+    return y.sin() + 1, large
+
+
+@pytest.mark.parametrize("engine", ["reference", "onnxruntime", "iree"])
+def test_bools_go_into_groups_and_come_out(engine):
+    if engine == "iree":
+        pytest.importorskip("iree.compiler")
+    fast = jitlite.optimize(
+        jitlite.script(decided), (torch.ones(3), True), engine=engine, deny=["prim::If"], dynamic_shapes={"x": [0]}
+    )
+    for x in (torch.ones(4), torch.ones(2) * 3):
+        for flag in (True, False):
+            found, expected = fast(x, flag), decided(x, flag)
+            torch.testing.assert_close(found[0], expected[0])
+            assert found[1] is expected[1]
+    told = fast.explain()
+    assert "a value of it that is no tensor or number" not in told and not fast.counters.fallbacks, told
+    assert "the model as it was" not in told and "group 0" in told, told

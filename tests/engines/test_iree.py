@@ -33,6 +33,15 @@ MORE = {
     "ints": (lambda x: (x.int() + 1, x.long().sum(), (x > 0).sum(1), x.abs().byte() & 3, x.char()), floats(None, 3)),
     "index": (lambda x, i: (x[:, torch.tensor([0, -1, 2])], x[i[:, 0] * 0 - 1]), with_indices),
     "group_norm": (lambda x: F.group_norm(x, 2, torch.arange(4.0), torch.ones(4)), floats(None, 4, 5)),
+    "equal elements": (
+        lambda x: (
+            (x.new_zeros(x.size(0)) != 3).any(),
+            (x.new_ones(x.size(0), 3) * 3 + 1).sum(0),
+            torch.where(x.new_zeros(x.size(0), 3) > 1, x.new_ones(x.size(0), 3), -2.0).to(torch.int64).sum(),
+            x.new_zeros(x.size(0), 3).exp().amax(),
+        ),
+        floats(None, 3),
+    ),
     "adaptive": (lambda x: F.adaptive_avg_pool2d(x, (2, 3)) + F.adaptive_avg_pool2d(x, 1), floats(None, 2, 5, 7)),
 }  # fmt: skip
 ALL = {**CASES, **{f"more {name}": case for name, case in MORE.items()}}
@@ -213,6 +222,37 @@ def test_what_changes_its_size_in_a_loop_stays_outside():
     for args in calls:
         torch.testing.assert_close(fast(*args), model(*args))
     assert "prim::Loop, 1 time: what is carried through it changes its sizes" in fast.explain()
+
+
+def several_in_a_loop(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    y, z, n = x * 2 + 1, torch.zeros(x.size(0), 3), torch.ones(x.size(0), dtype=torch.int64)
+    while bool(z.sum() < 100):
+        z = torch.tanh(y) + z + 2
+        y = torch.tanh(z * 0.7 + x)
+        n = n + (x.sum(1) > 0).to(torch.int64)
+    return y + 0, z + 0, n + 0
+
+
+def several_in_a_branch(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    if bool(x.sum() > 0):
+        y, z, n = x + 1, torch.zeros(x.size(0), 3), torch.ones(x.size(0), dtype=torch.int64)
+    else:
+        y, z, n = (x * 5 + 1) * 2, torch.ones(x.size(0), 3), torch.zeros(x.size(0), dtype=torch.int64) + 2
+    return y + 0, z + 0, n + 0
+
+
+@pytest.mark.parametrize("f", [pytest.param(several_in_a_loop, id="loop"), pytest.param(several_in_a_branch, id="if")])
+@pytest.mark.parametrize("varies", [True, False])
+def test_several_tensors_of_sizes_that_vary_are_carried_by_jitlite(f, varies):
+    """IREE compiles that, and computes it wrongly: the second tensor begins where the first does."""
+    fast = jitlite.optimize(f, torch.randn(4, 3), engine=small(), dynamic_shapes={"x": [0]} if varies else {})
+    for n in (4, 2, 6) if varies else (4, 4):
+        for sign in (1, -1):
+            x = torch.rand(n, 3) * sign
+            torch.testing.assert_close(fast(x), f(x))
+    told = fast.explain()
+    assert fast.counters.compiled and not fast.counters.fallbacks, told
+    assert ("IREE takes no branch or loop that gives several tensors" in told) == varies, told
 
 
 def test_an_index_out_of_range_in_a_loop_raises_what_eager_raises():

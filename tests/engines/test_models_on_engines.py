@@ -23,7 +23,7 @@ pytestmark = pytest.mark.slow
 BATCHES = (2, 3, 5, 8, 17)
 LEAST_SHARE = 0.95
 MOST_ERROR = 1e-4
-ENGINES = {"onnxruntime": ("onnx", "onnxruntime")}
+ENGINES = {"onnxruntime": ("onnx", "onnxruntime"), "iree": ("iree.compiler", "iree.runtime")}
 
 
 class Recurrent(nn.Module):
@@ -93,7 +93,7 @@ MODELS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
 @pytest.mark.parametrize("name", MODELS)
 def test_a_model_is_in_groups_right_and_compiled_once(name, engine):
     for package in ENGINES[engine]:
-        pytest.importorskip(package, reason=f"{package} is not installed: pip install 'jitlite[onnx]'")
+        pytest.importorskip(package, reason=f"{package} is not installed: pip install 'jitlite[onnx,iree]'")
     make, shape = MODELS[name]
     torch.manual_seed(0)
     model = make().eval()

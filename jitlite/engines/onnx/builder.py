@@ -10,7 +10,7 @@ from typing import TypeAlias
 import torch
 
 from jitlite.base.records import Record
-from jitlite.engines.converters import Converters, Ref
+from jitlite.engines.converters import Converters, Ref, dtype_of_number
 from jitlite.engines.engine import EngineRefusal
 
 OPSET = 20
@@ -134,9 +134,7 @@ class OnnxBuilder(Record, frozen=False):
         """
         if isinstance(value, torch.Tensor):
             return self.tensor(value)
-        if type(value) not in (int, float):
-            raise EngineRefusal(f"an output is the constant {value!r}")
-        dtype = torch.int64 if isinstance(value, int) else torch.float64
+        dtype = dtype_of_number(value)
         made = self.operand(value, dtype)
         return Ref(made.name, dtype, 0, True)
 

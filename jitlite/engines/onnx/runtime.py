@@ -54,7 +54,7 @@ class _OnnxSession(Record):
 def _array(value: Operand, ref: Ref) -> Any:
     if isinstance(value, torch.Tensor):
         return value.detach().resolve_neg().contiguous().numpy()
-    return numpy.asarray(value, dtype=numpy.int64 if ref.dtype is torch.int64 else numpy.float64)
+    return torch.tensor(value, dtype=ref.dtype).numpy()
 
 
 def _operand(array: Any, ref: Ref) -> Operand:

@@ -2,59 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import field
+from functools import partial
 
 import torch
 
 from jitlite.base.records import Record, replace
 from jitlite.engines.converters import Converters, Ref
 from jitlite.engines.engine import EngineRefusal
+from jitlite.engines.stablehlo.arrays import Array, RegionText, SizeCondition
 from jitlite.engines.stablehlo.literals import array, dense, ints, number_text, tensor_type
 from jitlite.engines.stablehlo.sizes import Dim, Size, is_never_negative, least, names_in, variable
-
-
-class Array(Ref, eq=True):
-    """A tensor, or a number, of the text.
-
-    Attributes:
-        dims: its sizes.
-        amount: of an int: what it is, as a formula. It has no name before it is used as a tensor.
-    """
-
-    dims: tuple[Dim, ...] = ()
-    amount: Dim | None = None
-
-    @property
-    def type(self) -> str:
-        """As text."""
-        return tensor_type(self.dtype, self.dims)
-
-
-class SizeCondition(Record, eq=True):
-    """What two sizes have to be in a call.
-
-    Attributes:
-        left, right: the sizes.
-        relation: `==` or `<=`.
-    """
-
-    left: Dim
-    right: Dim
-    relation: str
-
-
-class RegionText(Record):
-    """A part of an operation.
-
-    Attributes:
-        lines: of it.
-        checks: what has to be true whenever it runs.
-    """
-
-    lines: list[str] = field(default_factory=list)
-    checks: list[tuple[Array, str]] = field(default_factory=list)
 
 
 class StableHloBuilder(Record, frozen=False):
@@ -80,6 +40,9 @@ class StableHloBuilder(Record, frozen=False):
     """The text that computes each value that sizes are formulas of."""
     _known: dict[str, str] = field(default_factory=dict)
     """Names of lines that have no need to be written twice."""
+    _filled: dict[str, Array] = field(default_factory=dict)
+    """The element of each tensor whose elements are equal and whose sizes vary. What is computed of such tensors alone
+    is computed once, for IREE compiles no reduction of several that it has joined."""
     _count: int = 0
 
     # -- values
@@ -303,7 +266,7 @@ class StableHloBuilder(Record, frozen=False):
         if x.dims == tuple(dims) and places == list(range(x.rank)):
             return x
         made = tensor_type(x.dtype, dims)
-        if all(isinstance(dim, int) for dim in (*dims, *x.dims)):
+        if is_static([*dims, *x.dims]):
             text = f"stablehlo.broadcast_in_dim {x.name}, dims = {ints(places)} : ({x.type}) -> {made}"
             return self.line(text, x.dtype, dims)
         expanding = [d for d, place in enumerate(places) if x.dims[d] == 1 and dims[place] != 1]
@@ -317,7 +280,17 @@ class StableHloBuilder(Record, frozen=False):
             f'"stablehlo.dynamic_broadcast_in_dim"({x.name}, {shape.name}) {{{attributes}}} : '
             f"({x.type}, {shape.type}) -> {made}"
         )
-        return self.line(text, x.dtype, dims)
+        found = self.line(text, x.dtype, dims)
+        if not x.rank:
+            self._filled[found.name] = x
+        return found
+
+    def _of_equal_elements(self, compute: Callable[..., Array], *given: Array) -> Array | None:
+        """What an operation on elements gives if those of each operand are equal; None if they are not known to be."""
+        elements = [x if x.rank == 0 else self._filled.get(x.name) for x in given]
+        if None in elements or not any(x.rank for x in given):
+            return None
+        return self.broadcast_to(compute(*elements), self.joined_dims(*(x.dims for x in given)))
 
     def broadcast(self, *given: Array) -> list[Array]:
         """The tensors, all of the same sizes."""
@@ -363,6 +336,20 @@ class StableHloBuilder(Record, frozen=False):
         text = f"stablehlo.real_dynamic_slice {x.name}, {names} : ({x.type}, {types}) -> {made}"
         return self.line(text, x.dtype, dims)
 
+    def with_sizes(self, x: Array, dims: Sequence[Dim]) -> Array:
+        """The tensor, said to have these sizes, which are those that it has.
+
+        IREE compiles a loop only where all that it carries has sizes that it sees to be the same all along. A slice of
+        the whole says so.
+        """
+        if not self.for_iree or is_static(dims):
+            return x
+        bounds = self.shape([0] * x.rank), self.shape(dims), self.shape([1] * x.rank)
+        names, types = ", ".join(b.name for b in bounds), ", ".join(b.type for b in bounds)
+        made = tensor_type(x.dtype, dims)
+        text = f"stablehlo.real_dynamic_slice {x.name}, {names} : ({x.type}, {types}) -> {made}"
+        return self.line(text, x.dtype, dims)
+
     def concatenate(self, parts: Sequence[Array], dim: int) -> Array:
         """The tensors one after another; the other sizes have to be equal."""
         total: Dim = 0
@@ -405,23 +392,35 @@ class StableHloBuilder(Record, frozen=False):
             return x
         if dtype is torch.bool:
             return self.compare("NE", x, self.full(0, x.dtype))
+        found = self._of_equal_elements(lambda element: self.cast(element, dtype), x)
+        if found is not None:
+            return found
         text = f"stablehlo.convert {x.name} : ({x.type}) -> {tensor_type(dtype, x.dims)}"
         return self.line(text, dtype, x.dims)
 
     def unary(self, op: str, x: Array) -> Array:
         """An operation that keeps the type. Those that StableHLO has not are of the dialect `chlo`."""
+        found = self._of_equal_elements(partial(self.unary, op), x)
+        if found is not None:
+            return found
         if "." in op:
             return self.line(f"{op} {x.name} : {x.type} -> {x.type}", x.dtype, x.dims)
         return self.line(f"stablehlo.{op} {x.name} : {x.type}", x.dtype, x.dims)
 
     def binary(self, op: str, a: Array, b: Array) -> Array:
         """An operation on two tensors of one dtype, which are broadcast."""
+        found = self._of_equal_elements(partial(self.binary, op), a, b)
+        if found is not None:
+            return found
         a, b = self.broadcast(a, b)
         made = tensor_type(a.dtype, a.dims)
         return self.line(f"stablehlo.{op} {a.name}, {b.name} : {made}", a.dtype, a.dims)
 
     def compare(self, op: str, a: Array, b: Array) -> Array:
         """A comparison of two tensors of one dtype, which are broadcast."""
+        found = self._of_equal_elements(partial(self.compare, op), a, b)
+        if found is not None:
+            return found
         a, b = self.broadcast(a, b)
         unsigned = a.dtype in (torch.bool, torch.uint8)
         kind = "FLOAT" if a.dtype.is_floating_point else "UNSIGNED" if unsigned else "SIGNED"
@@ -431,6 +430,9 @@ class StableHloBuilder(Record, frozen=False):
 
     def select(self, condition: Array, a: Array, b: Array) -> Array:
         """The elements of `a` where it holds, else those of `b`; all are broadcast."""
+        found = self._of_equal_elements(self.select, condition, a, b)
+        if found is not None:
+            return found
         condition, a, b = self.broadcast(condition, a, b)
         text = f"stablehlo.select {condition.name}, {a.name}, {b.name} : {condition.type}, {a.type}"
         return self.line(text, a.dtype, a.dims)

@@ -15,7 +15,8 @@ import torch
 from jitlite.base.records import replace
 from jitlite.engines.converters import Blocks, NeverRead, Ref
 from jitlite.engines.engine import EngineRefusal
-from jitlite.engines.stablehlo.builder import CONVERTERS, Array, RegionText, StableHloBuilder
+from jitlite.engines.stablehlo.arrays import Array, RegionText
+from jitlite.engines.stablehlo.builder import CONVERTERS, StableHloBuilder, is_static
 from jitlite.engines.stablehlo.literals import tensor_type
 from jitlite.engines.stablehlo.sizes import Dim, least, names_in, product
 from jitlite.ir.graph import Block
@@ -54,6 +55,16 @@ def _fit(out: StableHloBuilder, dims: Sequence[Dim], others: Sequence[Dim]) -> N
         out.need(a, "==", b)
 
 
+def _check_what_varies(out: StableHloBuilder, types: Sequence[Array]) -> None:
+    """See that IREE computes what is carried. Of several tensors of sizes that vary, it loses where the second begins.
+
+    Raises:
+        EngineRefusal: the text is for IREE, and there are several.
+    """
+    if out.for_iree and sum(not is_static(x.dims) for x in types) > 1:
+        raise EngineRefusal("IREE takes no branch or loop that gives several tensors of sizes that vary")
+
+
 def _as_results(out: StableHloBuilder, name: str, types: Sequence[Array], why: Sequence[str]) -> list[Array]:
     """The results of an operation; the last one says whether all was in order if there are reasons why not."""
     if why:
@@ -90,6 +101,7 @@ def branch(out: StableHloBuilder, blocks: Blocks) -> Sequence[Ref]:
             regions.append(region)
             given.append(_given(out, blocks, block))
     types = _joined_types(out, *given)
+    _check_what_varies(out, types)
     why = [text for region in regions for _, text in region.checks]
     for i, region in enumerate(regions):
         with out.region() as last:
@@ -139,7 +151,8 @@ def loop(out: StableHloBuilder, blocks: Blocks) -> Sequence[Ref]:
     count, start, *carried = blocks.arguments
     most = None if count == UNBOUNDED else out.operand(count, torch.int64)
     starts = [_tensor(out, value, wanted) for value, wanted in zip(carried, blocks.results, strict=True)]
-    types = [replace(x, amount=None) for x in _started(out, blocks, starts)]
+    types = [replace(out.with_sizes(x, x.dims), amount=None) for x in _started(out, blocks, starts)]
+    _check_what_varies(out, types)
     first = [out.full(0, torch.int64), out.operand(start, torch.bool), *types]
     known = [*_COUNT_AND_CONDITION, *blocks.results]
     named = zip(first, known, strict=True)
@@ -179,7 +192,7 @@ def _iteration(out: StableHloBuilder, blocks: Blocks, parameters: Sequence[Array
     ends = [end or p for end, p in zip(given, parameters[1:], strict=True)]
     for end, p in zip(ends, parameters[1:], strict=True):
         _fit(out, p.dims, end.dims)
-    return ends
+    return [out.with_sizes(end, p.dims) for end, p in zip(ends, parameters[1:], strict=True)]
 
 
 def _started(out: StableHloBuilder, blocks: Blocks, starts: Sequence[Array | None]) -> list[Array]:

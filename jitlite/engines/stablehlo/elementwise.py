@@ -10,7 +10,8 @@ import torch
 
 from jitlite.engines.converters import common_dtype, number
 from jitlite.engines.engine import EngineRefusal
-from jitlite.engines.stablehlo.builder import CONVERTERS, Array, StableHloBuilder
+from jitlite.engines.stablehlo.arrays import Array
+from jitlite.engines.stablehlo.builder import CONVERTERS, StableHloBuilder
 from jitlite.engines.stablehlo.sizes import Dim
 
 _of = CONVERTERS.of

@@ -12,7 +12,8 @@ import torch
 from jitlite.base.records import Record
 from jitlite.engines.converters import constants, number
 from jitlite.engines.engine import EngineRefusal
-from jitlite.engines.stablehlo.builder import CONVERTERS, Array, StableHloBuilder, accumulated_in, is_static
+from jitlite.engines.stablehlo.arrays import Array
+from jitlite.engines.stablehlo.builder import CONVERTERS, StableHloBuilder, accumulated_in, is_static
 from jitlite.engines.stablehlo.literals import array, ints, tensor_type
 from jitlite.engines.stablehlo.reductions import lowest
 from jitlite.engines.stablehlo.sizes import Dim, product

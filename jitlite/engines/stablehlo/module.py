@@ -8,10 +8,11 @@ from dataclasses import field
 import torch
 
 from jitlite.base.records import Record, replace
-from jitlite.engines.converters import ref_of
+from jitlite.engines.converters import dtype_of_number, ref_of
 from jitlite.engines.engine import EngineRefusal
 from jitlite.engines.stablehlo import control_flow, elementwise, layers, reductions, views
-from jitlite.engines.stablehlo.builder import CONVERTERS, Array, SizeCondition, StableHloBuilder
+from jitlite.engines.stablehlo.arrays import Array, SizeCondition
+from jitlite.engines.stablehlo.builder import CONVERTERS, StableHloBuilder
 from jitlite.engines.stablehlo.sizes import text_of
 from jitlite.engines.whole_graphs import WholeGraph, check_supported
 from jitlite.ir.graph import Graph, Value, constant_of, is_constant
@@ -83,10 +84,7 @@ class _Function(Record, frozen=False):
             constant = constant_of(value)
             if isinstance(constant, torch.Tensor):
                 return self.builder.constant(constant)
-            if type(constant) not in (int, float):
-                raise EngineRefusal(f"an output is the constant {constant!r}")
-            dtype = torch.int64 if isinstance(constant, int) else torch.float64
-            return replace(self.builder.operand(constant, dtype), is_number=True)
+            return replace(self.builder.operand(constant, dtype_of_number(constant)), is_number=True)
         found = values.get(value)
         if found is None:
             raise EngineRefusal("an output is a list")

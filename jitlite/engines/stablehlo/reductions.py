@@ -10,7 +10,8 @@ import torch
 
 from jitlite.engines.converters import number
 from jitlite.engines.engine import EngineRefusal
-from jitlite.engines.stablehlo.builder import CONVERTERS, Array, StableHloBuilder, accumulated_in, axis_of
+from jitlite.engines.stablehlo.arrays import Array
+from jitlite.engines.stablehlo.builder import CONVERTERS, StableHloBuilder, accumulated_in, axis_of
 from jitlite.engines.stablehlo.literals import tensor_type
 from jitlite.engines.stablehlo.sizes import Dim, least, product
 

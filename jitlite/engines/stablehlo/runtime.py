@@ -20,7 +20,7 @@ from jitlite.base.disk import disk, key_of
 from jitlite.base.records import Record
 from jitlite.engines.converters import Ref
 from jitlite.engines.engine import CompiledGroup, Engine, EngineRefusal, Operand
-from jitlite.engines.stablehlo.builder import CONVERTERS
+from jitlite.engines.stablehlo.builder import CONVERTERS, StableHloBuilder
 from jitlite.engines.stablehlo.module import StableHloModule, module_of
 from jitlite.engines.stablehlo.sizes import value_of
 from jitlite.ir.graph import Graph, Node
@@ -44,7 +44,7 @@ class Iree(Engine):
     keeps_fixed_sizes = True
 
     def supports(self, node: Node) -> str | None:
-        return CONVERTERS.why_not(node)
+        return CONVERTERS.why_not(node, StableHloBuilder(for_iree=True))
 
     def compile(self, graph: Graph) -> CompiledGroup:
         made = module_of(graph)

@@ -9,7 +9,8 @@ import torch
 
 from jitlite.engines.converters import RefList, constants
 from jitlite.engines.engine import EngineRefusal
-from jitlite.engines.stablehlo.builder import CONVERTERS, Array, StableHloBuilder, axis_of, is_static
+from jitlite.engines.stablehlo.arrays import Array
+from jitlite.engines.stablehlo.builder import CONVERTERS, StableHloBuilder, axis_of, is_static
 from jitlite.engines.stablehlo.literals import array, ints, tensor_type
 from jitlite.engines.stablehlo.sizes import Dim, least, maximum, minimum, product
 
