@@ -120,6 +120,7 @@ class MagicFunction(SugaredValue):
         self.method = method
         self.base = base
         self.kind = base.kind
+        self.takes_functions = base.takes_functions
 
     def attr(self, b: Builder, range: SourceRange, name: str) -> SugaredValue:
         return self.base.attr(b, range, name)
