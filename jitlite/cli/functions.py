@@ -25,7 +25,8 @@ from jitlite.ir.analysis import to_dot
 from jitlite.objects.function import ScriptFunction
 
 STAGES = ("tree", "emitted", "variables", "loop-exits", "loop-conditions", "ssa", "exits", "local-calls", "lists",
-          "loops", "normalize", "closures", "forks", "graph", "optimized", "bytecode", "python")  # fmt: skip
+          "loops", "normalize", "shown-sequences", "closures", "forks", "graph", "optimized", "bytecode",
+          "python")  # fmt: skip
 """The stages of `ScriptFunction.stages`, without blanks. Headings have these names, and `--stage` takes them."""
 
 SHORT_STAGES = {"opt": "optimized", "code": "bytecode"}

@@ -51,6 +51,7 @@ class Trait(enum.Enum):
     RAISES_OR_WARNS = "raises or warns on purpose"
     REACHES_OUT = "reads or writes files, or talks to other processes"
     REFUSED_IN_ARCHIVES = "runs Python code that an archive would have to bring along"
+    SHOWS = "shows its inputs: writes them as text, or gives them to an exception"
     RUNS_METHODS = "may call methods that classes of the program define, for objects among its inputs"
     RUNS_UNKNOWN = "runs what cannot be followed from its place in the graph, now or while others run"
     GROWING = "the size of its result grows with the value of an operand: what it costs is asked before it is folded"

@@ -27,7 +27,7 @@ def exception_object(msg: str, cls: str | None) -> BaseException:
     return make_exception(msg, cls)
 
 
-@op("prim::NewException(...) -> Exception", Effect.SIDE, traits=(Trait.KEEPS_FACTS,))
+@op("prim::NewException(...) -> Exception", Effect.SIDE, traits=(Trait.KEEPS_FACTS, Trait.SHOWS))
 def new_exception(cls: str, *args: object, keywords: Sequence[str] = ()) -> BaseException:
     """`cls(*args)`, for arguments that are not one text or a class with a constructor of its own; not raised yet. The
     last arguments go by the names in `keywords`."""

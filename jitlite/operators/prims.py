@@ -263,7 +263,14 @@ op(
     "prim::Print(...) -> ()",
     Effect.SIDE,
     doc="`print(*args)`.",
-    traits=(Trait.KEEPS_MODES, Trait.KEEPS_FACTS, Trait.SILENT, Trait.RUNS_METHODS, Spelling.LOST("what is printed")),
+    traits=(
+        Trait.KEEPS_MODES,
+        Trait.KEEPS_FACTS,
+        Trait.SILENT,
+        Trait.RUNS_METHODS,
+        Trait.SHOWS,
+        Spelling.LOST("what is printed"),
+    ),
 )(print)
 
 

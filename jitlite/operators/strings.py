@@ -11,6 +11,8 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
+import torch
+
 from jitlite.ir.formatting import format_by_position, format_with_percent
 from jitlite.ir.ops import op
 from jitlite.ir.traits import Trait, known
@@ -144,7 +146,7 @@ for _name, _where in (("center", "on both sides"), ("ljust", "on the right"), ("
 # -- formatting
 
 
-@op("aten::str(t elem) -> str", traits=(Trait.RUNS_METHODS,))
+@op("aten::str(t elem) -> str", traits=(Trait.RUNS_METHODS, Trait.SHOWS))
 def to_string(elem: object) -> str:
     """`str(elem)`, as Python writes it: `1.0`, `[1, 'a']`."""
     return str(elem)
@@ -153,13 +155,56 @@ def to_string(elem: object) -> str:
 op("aten::format(str self, ...) -> str",
    doc="`self.format(*args)`, with Python's positions, conversions and format specifications. A field that reaches into"
    " a value (`{0.x}`) is a ValueError, and so is a width or precision of over a million.",
-   traits=(Trait.RUNS_METHODS,))(
+   traits=(Trait.RUNS_METHODS, Trait.SHOWS))(
     format_by_position
 )  # fmt: skip
 op("aten::percentFormat(str self, ...) -> str",
    doc="`self % args`. A single argument stands for itself, so a tuple gives the values to put in. A width or precision"
    " of over a million is a ValueError.",
-   traits=(Trait.RUNS_METHODS,))(format_with_percent)  # fmt: skip
+   traits=(Trait.RUNS_METHODS, Trait.SHOWS))(format_with_percent)  # fmt: skip
+
+
+# -- what lists of scripts are in Python, to be shown
+
+
+@op("python::Size(Any value) -> Any")
+def size_of(value: object) -> object:
+    """A list of sizes as the `torch.Size` that it is in Python, to be shown."""
+    return torch.Size(value) if isinstance(value, list) else value
+
+
+@op("python::tuple(Any value) -> Any", total=True)
+def tuple_of(value: object) -> object:
+    """A list as the tuple that it is in Python, to be shown."""
+    return tuple(value) if isinstance(value, list) else value
+
+
+@op("python::dict_keys(Any value) -> Any", total=True)
+def keys_of(value: object) -> object:
+    """A list of keys as `d.keys()` is in Python, to be shown."""
+    return dict.fromkeys(value).keys() if isinstance(value, list) else value
+
+
+@op("python::dict_values(Any value) -> Any", total=True)
+def values_of(value: object) -> object:
+    """A list of values as `d.values()` is in Python, to be shown."""
+    return dict(enumerate(value)).values() if isinstance(value, list) else value
+
+
+@op("python::dict_items(Any value) -> Any", total=True)
+def items_of(value: object) -> object:
+    """A list of pairs as `d.items()` is in Python, to be shown."""
+    return dict(value).items() if isinstance(value, list) else value
+
+
+@op("python::range(int start, int stop, int step) -> Any")
+def range_of(start: int, stop: int, step: int) -> object:
+    """A range as it is in Python, to be shown."""
+    return range(start, stop, step)
+
+
+SHOWN = ("python::Size", "python::tuple", "python::dict_keys", "python::dict_values", "python::dict_items")
+"""What makes lists what they are in Python, to be shown."""
 
 
 # -- what is known of operators that are declared in families

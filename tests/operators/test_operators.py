@@ -629,6 +629,26 @@ def test_numbers_are_pythons(name):
         assert compare(observe(function, arguments), observe(DECLARED[name].fn, arguments)) is None
 
 
+SHOWN = {
+    "python::Size": [([2, 3], torch.Size([2, 3])), ([], torch.Size([])), (None, None)],
+    "python::tuple": [([2.0], (2.0,)), ([], ()), (None, None)],
+    "python::dict_keys": [(["a", "b"], {"a": 1, "b": 2}.keys()), ([], {}.keys())],
+    "python::dict_values": [([1, 1], {"a": 1, "b": 1}.values()), ([], {}.values())],
+    "python::dict_items": [([("a", 1)], {"a": 1}.items()), ([], {}.items())],
+}
+
+
+@pytest.mark.parametrize("name", SHOWN)
+def test_what_is_shown_is_what_python_shows(name):
+    for given, wanted in SHOWN[name]:
+        made = DECLARED[name].fn(given)
+        assert type(made) is type(wanted) and str(made) == str(wanted)
+
+
+def test_a_range_that_is_shown():
+    assert DECLARED["python::range"].fn(0, 5, 2) == range(0, 5, 2)
+
+
 def test_every_operator_with_a_meaning_is_run():
     """By the tables, or by a test that names it."""
     text = Path(__file__).read_text()

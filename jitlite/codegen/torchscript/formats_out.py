@@ -70,6 +70,10 @@ def zeroed(text: str, width: int) -> str:
     return text.rjust(width, "0")
 
 
+def tupled(text: str, length: int) -> str:
+    return "(" + text[1 : len(text) - 1] + (",)" if length == 1 else ")")
+
+
 def centered(text: str, width: int, fill: str) -> str:
     left = (width - len(text)) // 2
     return text.rjust(len(text) + left, fill).ljust(width, fill)
@@ -77,6 +81,11 @@ def centered(text: str, width: int, fill: str) -> str:
 """Functions of TorchScript. `fixed` multiplies by splitting both factors in halves, so that what rounding has taken
 from the product is known (Dekker): a half is rounded as Python does, by the exact value. libtorch's `zfill` does not
 know signs, and its `%f` has the digits of a float32."""
+
+
+def format_function(name: str) -> Function:
+    """A function of TorchScript that puts a text together."""
+    return _functions()[name]
 
 
 @functools.cache
@@ -166,7 +175,7 @@ class _Formatted:
         return self.graph.insert(kind, list(inputs), [of], range=self.node.range).output
 
     def call(self, name: str, *inputs: Value) -> Value:
-        return insert_call(self.graph, _functions()[name], list(inputs), self.node.range)
+        return insert_call(self.graph, format_function(name), list(inputs), self.node.range)
 
     def replace(self, kind: str) -> bool:
         values = self.values

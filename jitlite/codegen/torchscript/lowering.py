@@ -13,8 +13,10 @@ from jitlite.codegen.torchscript.container_indices import lower_index
 from jitlite.codegen.torchscript.formats_out import LOWERINGS as FORMATS
 from jitlite.codegen.torchscript.item_lowering import lower_assignment, lower_item, lower_set_item
 from jitlite.codegen.torchscript.set_lowering import drop_unused_sets, lower_lookup, refuse_sets
+from jitlite.codegen.torchscript.shown_out import LOWERINGS as SHOWN
+from jitlite.codegen.torchscript.shown_out import shows_as_text
 from jitlite.ir import types as T
-from jitlite.ir.graph import Graph, Node, Value, constant_of
+from jitlite.ir.graph import Graph, Node, Value
 from jitlite.ir.loop_forms import canonicalize_modified_loops
 
 _Lower = Callable[[Node], bool]
@@ -174,7 +176,7 @@ def _bools_as_numbers(node: Node) -> bool:
 def _type_in_text(node: Node) -> bool:
     """The class of a value, where it only becomes text and its name is known."""
     name = _class_name(node.input.type)
-    if name is None or not all(_shows_as_text(use.user) for use in node.output.uses):
+    if name is None or not all(shows_as_text(use.user) for use in node.output.uses):
         return False
     node.output.replace_all_uses_with(node.graph.insert_constant(f"<class '{name}'>"))
     return True
@@ -191,14 +193,6 @@ def _class_name(t: T.Type) -> str | None:
 _CLASS_NAMES: dict[T.Type, str] = {
     T.INT: "int", T.FLOAT: "float", T.BOOL: "bool", T.COMPLEX: "complex", T.STRING: "str", T.NONE: "NoneType",
 }  # fmt: skip
-
-
-def _shows_as_text(user: Node) -> bool:
-    """Does the node write `str` of its inputs?"""
-    if user.kind in ("aten::str", "prim::Print"):
-        return True
-    template = constant_of(user.inputs[0], None) if user.kind == "aten::format" else None
-    return isinstance(template, str) and "!" not in template
 
 
 _BY_KIND: dict[str, _Lower] = {
@@ -218,6 +212,7 @@ _BY_KIND: dict[str, _Lower] = {
     "prim::SetTensorItem": lower_set_item,
     "prim::ModuleContainerIndex": lower_index,
     "prim::PythonType": _type_in_text,
+    **SHOWN,
     "prim::unchecked_cast": _int_as_float,
     "prim::WarnOf": _warn,
     **FORMATS,

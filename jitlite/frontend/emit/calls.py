@@ -26,7 +26,6 @@ from jitlite.frontend.emit.dict_calls import emit_update
 from jitlite.frontend.emit.displays import emit_dict_comprehension, emit_list_comprehension
 from jitlite.frontend.emit.emitter import Emitter, expression
 from jitlite.frontend.emit.empty_literals import as_wanted
-from jitlite.frontend.emit.format_strings import has_plain_fields
 from jitlite.frontend.emit.generator_expressions import emit_quantifier
 from jitlite.frontend.emit.iterable_values import RangeValue, SliceValue, ZipValue, enumerate_value
 from jitlite.frontend.emit.iteration import iterated
@@ -45,6 +44,7 @@ from jitlite.frontend.emit.named_fields import by_position
 from jitlite.frontend.emit.objects import ObjectDefinition
 from jitlite.frontend.emit.sequences import ListAsTuple, with_spread_tail
 from jitlite.frontend.emit.sets import listed, with_elements
+from jitlite.frontend.emit.shown_values import reading_of
 from jitlite.frontend.emit.special_methods import is_object
 from jitlite.frontend.emit.super_values import SuperValue
 from jitlite.frontend.emit.tensor_reductions import emit_reduction
@@ -152,8 +152,7 @@ def _emit_length(em: Emitter, expr: tree.Apply, callee: SugaredValue) -> Sugared
 def _call_operator(em: Emitter, expr: tree.Apply, callee: BuiltinFunction) -> SugaredValue | Value:
     """A call of an operator, which takes a list where Python's function takes a tuple or many arguments."""
     positional, starred = _separate_keywords(expr)
-    as_text = callee.name == "aten::format" and has_plain_fields(callee.self_value)
-    parts = em.emit_parts(positional, as_text)
+    parts = em.emit_parts(positional, reading_of(callee))
     if any(part.spread for part in parts):
         args = with_spread_tail(em, parts, expr.range)
     else:

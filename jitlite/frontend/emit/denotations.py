@@ -30,7 +30,7 @@ from jitlite.frontend.emit.callables import (
     PythonCall,
 )
 from jitlite.frontend.emit.definition import Definition, Maker, Scope
-from jitlite.frontend.emit.language_values import BreakpointValue, Cast, PrintValue
+from jitlite.frontend.emit.language_values import BreakpointValue, Cast, FormatValue, PrintValue
 from jitlite.frontend.emit.meanings import BooleanDispatch, Kind, Meaning, meaning_of, module_attribute, plain_constant
 from jitlite.frontend.emit.open_calls import (
     as_given,
@@ -73,6 +73,8 @@ _FORMS = (
 BUILTINS: dict[str, SugaredValue] = {
     "print": PrintValue(),
     "breakpoint": BreakpointValue(),
+    "repr": FormatValue("repr"),
+    "format": FormatValue("format"),
     "int": MagicFunction("__int__", Cast(T.INT, "aten::Int")),
     "float": MagicFunction("__float__", Cast(T.FLOAT, "aten::Float")),
     "bool": MagicFunction("__bool__", Cast(T.BOOL, "aten::Bool")),

@@ -42,6 +42,7 @@ from jitlite.frontend.emit.return_types import ReturnTypes, Unset, hint_for_resu
 from jitlite.frontend.emit.scope import Frame, Path, Refinements, RefinementSet
 from jitlite.frontend.emit.sequences import SequencePart, spread_list
 from jitlite.frontend.emit.sets import listed, method_of_set
+from jitlite.frontend.emit.shown_values import Reading, as_argument
 from jitlite.frontend.emit.ssa import is_meaningful_name
 from jitlite.frontend.emit.values import ConstantValue, SimpleValue, SugaredValue
 from jitlite.frontend.syntax import tree
@@ -209,17 +210,17 @@ class Emitter(Builder):
                 values.append(NamedValue(None, self.emit(expr), range=expr.range))
         return values
 
-    def emit_parts(self, exprs: Sequence[tree.Expr], as_text: bool = False) -> list[SequencePart]:
+    def emit_parts(self, exprs: Sequence[tree.Expr], reading: Reading = as_argument) -> list[SequencePart]:
         """Values of arguments or elements; of a list that is spread, the list.
 
         Args:
-            as_text: only the text of the values will be seen.
+            reading: how each is read.
         """
         parts: list[SequencePart] = []
         for expr in exprs:
             if not isinstance(expr, tree.Starred):
                 found = self.emit_sugared(expr)
-                value = found.as_text(self, expr.range) if as_text else found.as_argument(self, expr.range)
+                value = reading(found, self, expr.range)
                 parts.append(SequencePart(value, False, expr.range))
                 continue
             found = listed(self, self.emit_sugared(expr.value), expr.range)

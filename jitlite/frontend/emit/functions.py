@@ -34,6 +34,7 @@ from jitlite.frontend.emit.exits import transform_exits
 from jitlite.frontend.emit.loops import inline_loop_conditions
 from jitlite.frontend.emit.normalize import annotate_warns, normalize_ops
 from jitlite.frontend.emit.parameters import declared_arguments
+from jitlite.frontend.emit.shown_sequences import show_sequences
 from jitlite.frontend.emit.ssa import add_control_flow_variables, erase_variables, replace_loop_exits
 from jitlite.frontend.emit.unset import check_reads
 from jitlite.frontend.syntax import tree
@@ -80,6 +81,7 @@ SSA_STEPS: tuple[tuple[str, Step], ...] = (
 NORMAL_FORM_STEPS: tuple[tuple[str, Step], ...] = (
     ("loops", canonicalize_modified_loops),
     ("normalize", normalize_ops),
+    ("shown sequences", show_sequences),
     ("closures", lift_closures),
     ("forks", inline_forked_closures),
 )

@@ -72,6 +72,9 @@ class RangeValue(LazyIterable):
         """`len(self)`, which is 0 where the end is before the start."""
         return b.op("aten::__range_length", list(self.bounds), range=range)
 
+    def as_shown(self, b: Builder, range: SourceRange) -> Value:
+        return b.op("python::range", list(self.bounds), range=range)
+
     def attr(self, b: Builder, range: SourceRange, name: str) -> SugaredValue:
         found = {"start": self.start, "stop": self.end, "step": self.step}.get(name)
         return super().attr(b, range, name) if found is None else SimpleValue(found)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from jitlite.base.errors.calls import WRONG_COUNT, WRONG_KEYWORD
 from jitlite.base.source import SourceRange
 from jitlite.frontend.emit.builder import Builder
+from jitlite.frontend.emit.shown_values import shown
 from jitlite.frontend.emit.values import Args, SimpleValue, SugaredValue
 from jitlite.ir import types as T
 from jitlite.ir.graph import Value, constant_of, is_constant
 from jitlite.ir.types import Type
+from jitlite.operators.overloads import NamedValue
 
 
 class Cast(SugaredValue):
@@ -17,6 +21,7 @@ class Cast(SugaredValue):
     def __init__(self, type: Type, operator: str) -> None:
         self.type = type
         self.operator = operator
+        self.takes_functions = type is T.STRING
         self.kind = f"the type {type.annotation}"
         dtypes: dict[Type, str] = {T.FLOAT: "float64", T.INT: "int64", T.BOOL: "bool", T.COMPLEX: "complex128"}
         asked = f"to ask whether a value is one, write isinstance(x, {type.annotation})"
@@ -29,6 +34,8 @@ class Cast(SugaredValue):
         return value.type is T.FLOAT and self.type is T.FLOAT and _is_python_float(value)
 
     def call(self, b: Builder, range: SourceRange, args: Args, kwargs: Args) -> SugaredValue:
+        if self.type is T.STRING:
+            args = [NamedValue(None, shown(b, a, range), range=a.range) for a in args]
         if len(args) == 1 and not kwargs:
             value = args[0].in_graph(b.graph)
             if self._is_converted(value):
@@ -66,12 +73,61 @@ class PrintValue(SugaredValue):
     """`print`."""
 
     kind = "the function print"
+    takes_functions = True
 
     def call(self, b: Builder, range: SourceRange, args: Args, kwargs: Args) -> SugaredValue:
-        if kwargs:
-            raise WRONG_KEYWORD("print doesn't accept any keyword arguments", range, found=str(kwargs[0].name))
-        b.node("prim::Print", [a.in_graph(b.graph) for a in args], [], range)
+        values = [shown(b, a, range) for a in args]
+        for keyword in kwargs:
+            values = self._with_keyword(b, range, values, keyword)
+        b.node("prim::Print", values, [], range)
         return NoneValue()
+
+    def _with_keyword(
+        self, b: Builder, range: SourceRange, values: Sequence[Value], keyword: NamedValue
+    ) -> list[Value]:
+        """What is printed where a separator is given, or what Python does anyway."""
+        given = keyword.in_graph(b.graph)
+        known = constant_of(given, None)
+        is_default = {"end": ("\n", None), "file": (None,), "flush": (False, True)}.get(str(keyword.name), ())
+        if keyword.name == "sep" and given.type in (T.STRING, T.NONE):
+            return list(values) if given.type is T.NONE else [_joined(b, range, values, given)]
+        if is_constant(given) and known in is_default:
+            return list(values)
+        raise WRONG_KEYWORD(
+            "print doesn't accept any keyword argument but sep", range, found=str(keyword.name),
+            hint="put the text together, and print it at once",
+        )  # fmt: skip
+
+
+def _joined(b: Builder, range: SourceRange, values: Sequence[Value], separator: Value) -> Value:
+    plain = b.constant("{}", range)
+    texts = [b.op("aten::format", [plain, value], range=range) for value in values]
+    return b.op("aten::join", [separator, b.make_list(T.STRING, texts)], range=range)
+
+
+class FormatValue(SugaredValue):
+    """`repr` and `format`, which do what a field of a format string does."""
+
+    is_function = takes_functions = True
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.kind = f"the function {name}"
+
+    def call(self, b: Builder, range: SourceRange, args: Args, kwargs: Args) -> SugaredValue:
+        most = 2 if self.name == "format" else 1
+        if kwargs or not 1 <= len(args) <= most:
+            raise WRONG_COUNT(f"{self.name} takes 1 to {most} arguments, got {len(args) + len(kwargs)}", range)
+        field = "{!r}" if self.name == "repr" else "{:{}}" if len(args) == 2 else "{}"
+        values = [b.constant(field, range), shown(b, args[0], range)]
+        if len(args) == 2:
+            spec = args[1].in_graph(b.graph)
+            known = constant_of(spec, None)
+            if isinstance(known, str) and not {"{", "}"} & set(known):
+                values[0] = b.constant(f"{{:{known}}}", range)
+            else:
+                values.append(spec)
+        return SimpleValue(b.op("aten::format", values, range=range))
 
 
 class BreakpointValue(SugaredValue):

@@ -55,6 +55,13 @@ class ListAsTuple(SugaredValue):
     def as_argument(self, b: Builder, range: SourceRange) -> Value:
         return self.elements
 
+    @property
+    def is_symbolic(self) -> bool:
+        return True
+
+    def as_shown(self, b: Builder, range: SourceRange) -> Value:
+        return b.op("python::tuple", [self.elements], range=range)
+
     def _list(self) -> SimpleValue:
         return SimpleValue(self.elements)
 

@@ -121,6 +121,7 @@ class MagicFunction(SugaredValue):
         self.base = base
         self.kind = base.kind
         self.instead_of_value = base.instead_of_value
+        self.takes_functions = base.takes_functions
 
     def attr(self, b: Builder, range: SourceRange, name: str) -> SugaredValue:
         return self.base.attr(b, range, name)

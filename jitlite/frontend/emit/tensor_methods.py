@@ -51,6 +51,19 @@ def emit_new_tensor(em: Emitter, call: tree.Apply, special: SpecialForm, hint: T
     return SimpleValue(em.op("aten::tensor", [data], given, call.range))
 
 
+@form("type of tensor", 0, None, ["*"])
+def emit_type(em: Emitter, call: tree.Apply, special: SpecialForm, hint: Type | None) -> SugaredValue:
+    """`x.type(dtype)` is `x.to(dtype)`; without a dtype it is a text of Python's."""
+    assert special.subject is not None
+    if not call.args and not call.keywords:
+        raise WRONG_ARGUMENTS.unsupported(
+            "x.type() without a dtype isn't supported", call.range, hint="use x.dtype, and x.device for where it is"
+        )
+    this = NamedValue("self", special.subject.as_value(em, call.range), range=call.range)
+    args, kwargs = em.emit_arguments(call.args), em.emit_keywords(call.keywords)
+    return SimpleValue(em.op("aten::to", args, kwargs, call.range, this))
+
+
 def emit_python_method(em: Emitter, call: tree.Apply, special: SpecialForm, hint: Type | None) -> SugaredValue:
     """A method that torch writes in Python: the operator where one fits, else the function that the method calls."""
     assert special.subject is not None

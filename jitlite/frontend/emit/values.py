@@ -105,6 +105,10 @@ class SugaredValue:
 
     def as_text(self, b: Builder, range: SourceRange) -> Value:
         """The value, or its text, as what a plain field of a format string shows."""
+        return self.as_shown(b, range)
+
+    def as_shown(self, b: Builder, range: SourceRange) -> Value:
+        """The value as what Python shows of it."""
         return self.as_argument(b, range)
 
     @property
@@ -182,7 +186,7 @@ class SimpleValue(SugaredValue):
             return found
         this = NamedValue("self", self.value, range=range)
         if name in ("type", *_TENSOR_FORMS) and T.is_subtype(t, T.TENSOR):
-            return BuiltinFunction("aten::to", this) if name == "type" else SpecialForm(name, self)
+            return SpecialForm("type of tensor" if name == "type" else name, self)
         if name == "ndimension" and T.is_subtype(t, T.TENSOR):
             name = "dim"
         if takes_as_self(f"aten::{name}", t):
