@@ -149,6 +149,39 @@ SEQUENCES: dict[str, tuple[str, str, list[list[Any]]]] = {
         "return n, len(t), t[-1], 1 in t, x.new_zeros(t), torch.stack(tuple(x)), x.permute(tuple([1, 0]))",
         [[T34, [1, 2]]],
     ),
+    "a parameter of any length": (
+        "s: Tuple[int, ...]",
+        "r = 0\nfor v in s:\n r += v\nprint(s, s[1:])\n"
+        "return r, len(s), f'{s}', s == (1, 2, 3), (1, 2, 3) != s, 2 in s, bool(s), not s, s.count(2), s < (1, 3), "
+        "[*s, 4]",
+        [[(1, 2, 3)], [(1, 2)], [()]],
+    ),
+    "a size of any length": (
+        "x: Tensor, s: tuple[int, ...]",
+        "return x.view(s), x.reshape(*s), torch.zeros((2,) + s), x.new_ones(s + (1,)), x.expand(s * 1).sum()",
+        [[T34, (3, 4)], [T34, (3, 2)]],
+    ),
+    "any number of tensors": (
+        "xs: Tuple[Tensor, ...]",
+        "return torch.cat(xs), torch.stack(xs, dim=1), [x + 1 for x in xs], xs[0] + xs[-1]",
+        [[(T34, T34 * 2)], [(T34,)]],
+    ),
+    "tuples of any length in branches": (
+        "s: Tuple[int, ...], k: bool",
+        "if k:\n s = s[1:]\nt = s if k else s * 2\n"
+        "return sum(s), list(t), max(s), sorted(s), s * 2 == s + s, isinstance(s, tuple), isinstance(s, list), s[0]",
+        [[(1, 2, 3), True], [(1, 2), False], [(1,), False]],
+    ),
+    "tuples of any length in calls": (
+        "s: Tuple[int, ...]",
+        "a, b = s\nt = lengths(s)\nreturn a, b, len(t), list(t), same(s)[0], first(s)",
+        [[(1, 2)]],
+    ),
+    "repeated by a number": (
+        "n: int",
+        "t = (1, 2) * n\nreturn len(t), list(n * t), f'{t}', torch.zeros((2,) * n).sum(), n * (1,) == (1, 1, 1)",
+        [[3], [0], [-1]],
+    ),
     "reversed": (
         "a: List[int], b: Tuple[int, str]",
         "r = 0\nfor v in reversed(a):\n r = r * 10 + v\nfor i, v in enumerate(reversed(range(2, 9, 3))):\n r += v * i\n"
@@ -243,6 +276,8 @@ REFUSED = {
     "return f'{NUMBERS!r:>9}'": "cannot be used as a value, as it may change",
     "return NUMBERS": "cannot be used as a value, as it may change",
     "t = tuple([x])\n return t": "length is known at run time only",
+    "s = tuple([x])\n for i in range(3):\n  s = s + (i,)\n return list(s)": "only first-class values can depend",
+    "return (1, 2) * x": "length is known at run time only",
     "global NUMBERS\n NUMBERS = [x]\n return x": "global variables cannot be assigned",
     "import no_such_module\n return x": "No module named 'no_such_module'",
     "return total(*[x, 1], k=1)": "unexpected keyword argument 'k'",

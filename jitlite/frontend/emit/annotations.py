@@ -112,6 +112,9 @@ def parse_parameter_type(
     alias = _SIZE_ALIAS.search(name)
     if alias is not None:  # torch.nn's own names for what its functions take
         return ParameterType(ListType.of(INT), int(alias.group(1)))
+    repeated = _any_length(expr) if nearest else None
+    if repeated is not None:
+        return ParameterType(ListType.of(reader.expression(repeated)))
     if isinstance(expr, t.Subscript) and len(expr.indices) == 1:
         name = (_dotted_name(expr.value) or "").rpartition(".")[2]
         broadcasting = _BROADCASTING.match(name)
@@ -382,6 +385,16 @@ def _listed(indices: Sequence[t.Expr]) -> Sequence[t.Expr]:
     """What stands in the brackets of a generic type."""
     only = indices[0] if len(indices) == 1 else None
     return only.elements if isinstance(only, t.TupleLiteral) else indices
+
+
+def _any_length(expr: t.Expr) -> t.Expr | None:
+    """What a tuple of any length, `Tuple[T, ...]`, has for elements; None for another type."""
+    if not isinstance(expr, t.Subscript):
+        return None
+    name = (_dotted_name(expr.value) or "").rpartition(".")[2]
+    parts = _listed(expr.indices)
+    is_one = name in ("Tuple", "tuple") and len(parts) == 2 and isinstance(parts[1], t.Dots)
+    return parts[0] if is_one else None
 
 
 def _literal(expr: t.Expr, reader: _Reader) -> object:

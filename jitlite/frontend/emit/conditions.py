@@ -22,6 +22,7 @@ from jitlite.frontend.emit.empty_literals import settle_by_other
 from jitlite.frontend.emit.interfaces import infer_results
 from jitlite.frontend.emit.language_values import container_truth
 from jitlite.frontend.emit.scope import Condition, Kept, Path, RefinementSet
+from jitlite.frontend.emit.sequences import ListAsTuple
 from jitlite.frontend.emit.special_methods import call_magic, defines, is_object, length_truth
 from jitlite.frontend.emit.values import SimpleValue, SpecialForm
 from jitlite.frontend.syntax import tree
@@ -353,8 +354,9 @@ def emit_hasattr(em: Emitter, subject: tree.Expr, name: tree.Expr) -> Condition:
 def emit_isinstance(em: Emitter, subject: tree.Expr, classes: tree.Expr) -> Condition:
     """isinstance with refinement of the subject, decided at compile time where its type allows."""
     denoted = em.emit_sugared(subject)
-    if denoted.is_function:  # of no class that scripts know
-        return Condition(em.constant(False, subject.range), static=False)
+    if denoted.is_function or isinstance(denoted, ListAsTuple):  # a function is of no class that scripts know
+        is_one = isinstance(denoted, ListAsTuple) and any(_of_tuple(em, e) for e in _class_expressions(classes))
+        return Condition(em.constant(is_one, subject.range), static=is_one)
     value = denoted.as_value(em, subject.range)
     if isinstance(value.type, T.ClassType) and value.type.is_module:
         is_one = any(_is_python_class(em, value.type, expr) for expr in _class_expressions(classes))
@@ -383,6 +385,11 @@ def emit_isinstance(em: Emitter, subject: tree.Expr, classes: tree.Expr) -> Cond
     node = em.node("prim::isinstance", [value], [T.BOOL], subject.range)
     node.attributes["types"] = [*wanted, *(t for t in holding if t not in wanted)]
     return Condition(node.output, refinements)
+
+
+def _of_tuple(em: Emitter, expr: tree.Expr) -> bool:
+    """Are tuples of the class that an expression names?"""
+    return T.ANY_TUPLE in _class_types(em, expr, T.TupleType.of([]))
 
 
 def _is_python_class(em: Emitter, module: T.ClassType, expr: tree.Expr) -> bool:

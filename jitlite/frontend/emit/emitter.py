@@ -37,10 +37,11 @@ from jitlite.frontend.emit.empty_literals import settle
 from jitlite.frontend.emit.interfaces import SeenTypes
 from jitlite.frontend.emit.known_values import LazyIterable
 from jitlite.frontend.emit.named_tuples import member_of_named_tuple
+from jitlite.frontend.emit.open_types import is_tuple_of_any_length
 from jitlite.frontend.emit.plain_methods import method_of_plain_value
 from jitlite.frontend.emit.return_types import ReturnTypes, Unset, hint_for_result
 from jitlite.frontend.emit.scope import Frame, Path, Refinements, RefinementSet
-from jitlite.frontend.emit.sequences import SequencePart, spread_list
+from jitlite.frontend.emit.sequences import ListAsTuple, SequencePart, spread_list
 from jitlite.frontend.emit.sets import listed, method_of_set
 from jitlite.frontend.emit.shown_values import Reading, as_argument
 from jitlite.frontend.emit.ssa import is_meaningful_name
@@ -438,12 +439,19 @@ class Emitter(Builder):
             value = self.graph.add_input(argument.type)
             if is_meaningful_name(argument.name):
                 value.set_name(argument.name)
-            self.assign(argument.name, SimpleValue(value), param.ident.range)
+            self.assign(argument.name, self._parameter(param, value), param.ident.range)
         self.emit_statements(definition.body)
         result = self.finish(definition)
         self.graph.add_output(self.uninitialized(result))
         settle(self.graph, self.empty_literals)
         return function_schema(schema.name, schema.arguments, [result])
+
+    def _parameter(self, param: tree.Param, value: Value) -> SugaredValue:
+        """What a parameter denotes: a tuple of any length is a list in the graph."""
+        is_tuple = isinstance(value.type, T.ListType) and is_tuple_of_any_length(param.type, self.resolver)
+        if not is_tuple:
+            return SimpleValue(value)
+        return ListAsTuple(self.op("aten::list", [value], range=param.ident.range))
 
     def finish(self, definition: tree.Def) -> Type:
         """Return None at the end if control gets there; gives the function's return type."""

@@ -15,9 +15,10 @@ from jitlite.frontend.emit.library_calls import call_library, equal_dicts, repea
 from jitlite.frontend.emit.operand_choice import emit_choice
 from jitlite.frontend.emit.python_library import orders
 from jitlite.frontend.emit.scope import Condition
+from jitlite.frontend.emit.sequences import ListAsTuple, list_of_tuple
 from jitlite.frontend.emit.sets import checked_element, operate
 from jitlite.frontend.emit.special_methods import UNARY_METHODS, binary_magic, call_magic, is_object, tuple_operator
-from jitlite.frontend.emit.values import SugaredValue
+from jitlite.frontend.emit.values import SimpleValue, SugaredValue
 from jitlite.frontend.syntax import tree
 from jitlite.ir import types as T
 from jitlite.ir.graph import Value, constant_of, is_constant
@@ -126,21 +127,55 @@ def emit_binary(em: Emitter, expr: tree.BinOp, hint: Type | None) -> SugaredValu
     spine: list[tree.BinOp] = [expr]
     while isinstance(spine[-1].left, tree.BinOp) and spine[-1].left.op in Spelling.BINARY.kind_of:
         spine.append(spine[-1].left)
-    left = _operand(em, spine[-1].left)
+    left = em.emit_sugared(spine[-1].left)
     for node in reversed(spine):
         with em.at(node.range):
             left = _emit_with_right(em, node, left)
     return left
 
 
-def _operand(em: Emitter, expr: tree.Expr) -> Value:
-    return em.emit_sugared(expr).as_operand(em, expr.range)
-
-
-def _emit_with_right(em: Emitter, expr: tree.BinOp, left: Value) -> Value:
+def _emit_with_right(em: Emitter, expr: tree.BinOp, given: SugaredValue) -> SugaredValue:
+    if isinstance(given, ListAsTuple) and expr.op != "in":
+        return _emit_with_tuple(em, expr, given, em.emit_sugared(expr.right))
+    left = given.as_operand(em, expr.left.range)
+    right = em.emit_sugared(expr.right)
+    if isinstance(right, ListAsTuple) and expr.op != "in":
+        return _emit_with_tuple(em, expr, given, right)
     if expr.op != "in":
-        return _emit_operator(em, expr, left, _operand(em, expr.right))
-    container = em.emit_sugared(expr.right)
+        other = right.as_operand(em, expr.right.range)
+        repeated = _repeated_any_times(em, expr, left, other) if expr.op == "*" else None
+        return repeated or SimpleValue(_emit_operator(em, expr, left, other))
+    return SimpleValue(_emit_in(em, expr, left, right))
+
+
+def _repeated_any_times(em: Emitter, expr: tree.BinOp, left: Value, right: Value) -> ListAsTuple | None:
+    """`(1, 2) * n`, for a number that is known at run time only; None for others, and for what is no tuple."""
+    repeated, number = (right, left) if left.type is T.INT else (left, right)
+    t = repeated.type
+    common = T.unify_all(t.elements) if isinstance(t, T.TupleType) and number.type is T.INT else None
+    if common is None or _repeated_tuple(em, left, right) is not None:
+        return None
+    elements = em.make_list(common, em.unpack_tuple(repeated))
+    return ListAsTuple(em.op("aten::mul", [elements, number], range=expr.range))
+
+
+def _emit_with_tuple(em: Emitter, expr: tree.BinOp, left: SugaredValue, right: SugaredValue) -> SugaredValue:
+    """An operator on a tuple whose length is known at run time only, which is one on lists."""
+    known = left if isinstance(left, ListAsTuple) else right
+    assert isinstance(known, ListAsTuple) and isinstance(known.elements.type, T.ListType)
+    if expr.op == "*":
+        sides = [s.elements if isinstance(s, ListAsTuple) else s.as_operand(em, expr.range) for s in (left, right)]
+    else:
+        lists = [list_of_tuple(em, side, known.elements.type.element, expr.range) for side in (left, right)]
+        sides = [
+            side.as_operand(em, expr.range) if one is None else one
+            for one, side in zip(lists, (left, right), strict=True)
+        ]
+    found = _emit_operator(em, expr, *sides)
+    return ListAsTuple(found) if expr.op in ("+", "*") else SimpleValue(found)
+
+
+def _emit_in(em: Emitter, expr: tree.BinOp, left: Value, container: SugaredValue) -> Value:
     found = container.has_item(em, expr.range, left)
     return _emit_contains(em, expr, left, container.as_value(em, expr.right.range)) if found is None else found
 

@@ -19,6 +19,7 @@ from jitlite.frontend.emit.iterable_values import RangeValue, SliceValue
 from jitlite.frontend.emit.list_slices import assign_slice
 from jitlite.frontend.emit.objects import object_definition
 from jitlite.frontend.emit.ranges import subscript_range
+from jitlite.frontend.emit.sequences import ListAsTuple
 from jitlite.frontend.emit.special_methods import call_magic, is_object
 from jitlite.frontend.emit.values import ConstantValue, SimpleValue, SugaredTuple, SugaredValue
 from jitlite.frontend.syntax import tree
@@ -35,10 +36,8 @@ Index = Value | SliceValue | None
 @expression(tree.Subscript)
 def emit_subscript(em: Emitter, expr: tree.Subscript, hint: Type | None) -> SugaredValue | Value:
     base = em.emit_sugared(expr.value)
-    if isinstance(base, SugaredTuple) and isinstance(expr.indices[0], tree.SliceExpr):
-        index = _emit_index_expression(em, expr.indices[0])
-        assert isinstance(index, SliceValue)
-        return base.sliced(slice(*_constant_bounds(index, expr.range)))
+    if isinstance(base, SugaredTuple | ListAsTuple) and isinstance(expr.indices[0], tree.SliceExpr):
+        return _sliced_tuple(em, expr, base, expr.indices[0])
     if isinstance(base, SugaredTuple) and base.is_symbolic and not expr.is_of_tuple:
         return _symbolic_part(em, expr, base)
     if isinstance(base, RangeValue):
@@ -58,6 +57,17 @@ def emit_subscript(em: Emitter, expr: tree.Subscript, hint: Type | None) -> Suga
     if isinstance(hint, T.InterfaceType) and is_object(value):
         return object_definition(value).indexed(em, expr.range, value, index, hint)
     return _emit_item(em, expr.range, base, index)
+
+
+def _sliced_tuple(
+    em: Emitter, expr: tree.Subscript, base: SugaredTuple | ListAsTuple, bounds: tree.SliceExpr
+) -> SugaredValue:
+    """A part of a tuple that is no value of the graph."""
+    index = _emit_index_expression(em, bounds)
+    assert isinstance(index, SliceValue)
+    if isinstance(base, ListAsTuple):
+        return ListAsTuple(emit_slice(em, expr.range, base.elements, index))
+    return base.sliced(slice(*_constant_bounds(index, expr.range)))
 
 
 def _symbolic_part(em: Emitter, expr: tree.Subscript, base: SugaredTuple) -> SugaredValue:

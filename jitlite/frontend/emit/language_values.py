@@ -21,7 +21,7 @@ class Cast(SugaredValue):
     def __init__(self, type: Type, operator: str) -> None:
         self.type = type
         self.operator = operator
-        self.takes_functions = type is T.STRING
+        self.takes_functions = type in (T.STRING, T.BOOL)
         self.kind = f"the type {type.annotation}"
         dtypes: dict[Type, str] = {T.FLOAT: "float64", T.INT: "int64", T.BOOL: "bool", T.COMPLEX: "complex128"}
         asked = f"to ask whether a value is one, write isinstance(x, {type.annotation})"
@@ -33,9 +33,15 @@ class Cast(SugaredValue):
             return True
         return value.type is T.FLOAT and self.type is T.FLOAT and _is_python_float(value)
 
+    def _read(self, b: Builder, argument: NamedValue, range: SourceRange) -> Value:
+        """The value, or, where the graph has none, what is asked of it."""
+        given = argument.constant
+        truth = given.truth(b, range) if self.type is T.BOOL and isinstance(given, SugaredValue) else None
+        return shown(b, argument, range) if truth is None else truth
+
     def call(self, b: Builder, range: SourceRange, args: Args, kwargs: Args) -> SugaredValue:
-        if self.type is T.STRING:
-            args = [NamedValue(None, shown(b, a, range), range=a.range) for a in args]
+        if self.takes_functions:
+            args = [NamedValue(a.name, self._read(b, a, range), range=a.range) for a in args]
         if len(args) == 1 and not kwargs:
             value = args[0].in_graph(b.graph)
             if self._is_converted(value):

@@ -61,6 +61,16 @@ def _allows_several(expr: tree.Expr, resolver: Resolver) -> bool:
     return False
 
 
+def is_tuple_of_any_length(expr: tree.Expr | None, resolver: Resolver) -> bool:
+    """Is an annotation `Tuple[T, ...]`?"""
+    if not isinstance(expr, tree.Subscript):
+        return False
+    only = expr.indices[0] if len(expr.indices) == 1 else None
+    parts = only.elements if isinstance(only, tree.TupleLiteral) else expr.indices
+    is_open_ended = len(parts) == 2 and isinstance(parts[1], tree.Dots)
+    return is_open_ended and any(_denoted(expr.value, resolver) is t for t in (tuple, typing.Tuple))  # noqa: UP006
+
+
 def _denoted(expr: tree.Expr, resolver: Resolver) -> Any:
     names: list[str] = []
     while isinstance(expr, tree.Select):

@@ -10,7 +10,7 @@ from jitlite.base.errors.names import NOT_A_VALUE
 from jitlite.base.errors.types import MIXED_ELEMENTS
 from jitlite.base.source import SourceRange
 from jitlite.frontend.emit.builder import Builder
-from jitlite.frontend.emit.values import SimpleValue, SugaredValue
+from jitlite.frontend.emit.values import SimpleValue, SugaredTuple, SugaredValue
 from jitlite.ir import types as T
 from jitlite.ir.graph import Value
 from jitlite.operators.overloads import NamedValue
@@ -49,7 +49,7 @@ class ListAsTuple(SugaredValue):
     def as_value(self, b: Builder, range: SourceRange) -> Value:
         raise NOT_A_VALUE.unsupported(
             f"{self.kind} cannot be used as a value", range,
-            hint="use a list; as an argument of an operator that takes a list it is fine",
+            hint="use a list, as list(t); as an argument of an operator or function it is fine",
         )  # fmt: skip
 
     def as_argument(self, b: Builder, range: SourceRange) -> Value:
@@ -61,6 +61,9 @@ class ListAsTuple(SugaredValue):
 
     def as_shown(self, b: Builder, range: SourceRange) -> Value:
         return b.op("python::tuple", [self.elements], range=range)
+
+    def attr(self, b: Builder, range: SourceRange, name: str) -> SugaredValue:
+        return self._list().attr(b, range, name) if name in ("count", "index") else super().attr(b, range, name)
 
     def _list(self) -> SimpleValue:
         return SimpleValue(self.elements)
@@ -83,6 +86,19 @@ class ListAsTuple(SugaredValue):
     def truth(self, b: Builder, range: SourceRange) -> Value:
         length = b.op("aten::len", [self.elements], range=range)
         return b.op("aten::gt", [length, b.constant(0, range)], range=range)
+
+
+def list_of_tuple(b: Builder, found: SugaredValue, element: T.Type, range: SourceRange) -> Value | None:
+    """The elements of a tuple as a list; None where they are of another type, and for what is neither."""
+    if isinstance(found, ListAsTuple):
+        return found.elements
+    t = found.value.type if isinstance(found, SimpleValue) else None
+    if isinstance(found, SimpleValue) and isinstance(t, T.ListType):
+        return found.value
+    if not isinstance(found, SugaredTuple) and not isinstance(t, T.TupleType):
+        return None
+    parts = [part.as_value(b, range) for part in found.as_tuple(b, range)]
+    return b.make_list(element, parts) if all(T.is_subtype(p.type, element) for p in parts) else None
 
 
 def joined_list(b: Builder, parts: Sequence[SequencePart], range: SourceRange) -> Value:

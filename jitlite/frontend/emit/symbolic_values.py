@@ -23,6 +23,7 @@ from jitlite.frontend.emit.emitter import Emitter
 from jitlite.frontend.emit.iterable_values import RangeValue
 from jitlite.frontend.emit.return_types import Returned
 from jitlite.frontend.emit.scope import Frame
+from jitlite.frontend.emit.sequences import ListAsTuple
 from jitlite.frontend.emit.values import SugaredValue
 from jitlite.ir import types as T
 from jitlite.ir.graph import Block, Node, Value
@@ -188,9 +189,9 @@ def result_of(em: Emitter, returned: Sequence[Returned], results: Sequence[Value
 def emit_joined(em: Emitter, node: Node, found: Sequence[SugaredValue | None], at: SourceRange) -> SugaredValue:
     """What the blocks of an If give, `closed` at their ends. None stands for a block that is left before."""
     given = [one for one in found if one is not None]
-    ranges = [one for one in given if isinstance(one, RangeValue)]
-    if len(ranges) == 2:
-        return _joined_range(em, node, ranges, at)
+    alike = _joined_alike(em, node, given, at)
+    if alike is not None:
+        return alike
     held = [values_of(one) for one in given]
     types = [T.INT, *(value.type for part in held for value in part)]
     for number, block in enumerate(node.blocks):
@@ -199,6 +200,22 @@ def emit_joined(em: Emitter, node: Node, found: Sequence[SugaredValue | None], a
             for value in _outputs(em, types, held, position, at):
                 block.add_output(value)
     return result_of(em, [Returned(node, one) for one in given], [node.add_output(t) for t in types], at)
+
+
+def _joined_alike(em: Emitter, node: Node, given: Sequence[SugaredValue], at: SourceRange) -> SugaredValue | None:
+    """One range for two, and one tuple of any length for two; None for anything else."""
+    ranges = [one for one in given if isinstance(one, RangeValue)]
+    if len(ranges) == 2:
+        return _joined_range(em, node, ranges, at)
+    tuples = [one for one in given if isinstance(one, ListAsTuple)]
+    is_one = len(tuples) == 2 and tuples[0].elements.type is tuples[1].elements.type
+    return _joined_tuple(node, tuples) if is_one else None
+
+
+def _joined_tuple(node: Node, tuples: Sequence[ListAsTuple]) -> ListAsTuple:
+    for block, one in zip(node.blocks, tuples, strict=True):
+        block.add_output(one.elements)
+    return ListAsTuple(node.add_output(tuples[0].elements.type))
 
 
 def _outputs(
