@@ -65,6 +65,14 @@ def html_of(page: Path) -> Path:
     return inside.with_name("index.html") if page.name == "README.md" else inside.with_suffix(".html")
 
 
+def test_the_themes_script_finds_what_it_asks_for(site):
+    """It selects headings by their ids, and switches two styles between light and dark."""
+    for path in site.rglob("*.html"):
+        ids = Page(path.read_text()).ids
+        assert {"hljs-light", "hljs-dark"} <= ids, path
+        assert path.name == "404.html" or not [id for id in ids if id[:1].isdigit()], path
+
+
 def test_every_page_is_there(site):
     assert (site / "index.html").exists()
     assert not [page for page in PAGES if not (site / html_of(page)).exists()]

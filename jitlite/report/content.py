@@ -73,6 +73,8 @@ class Box(Record):
     kind: str = "node"
     opens: str = ""
     """The id of the drawing of its submodule or of its first block."""
+    facts: str = ""
+    """What is known of the values that it gives."""
 
 
 class Drawing(Record):

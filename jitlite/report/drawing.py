@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from bisect import bisect
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 import networkx as nx
 
 from jitlite.base.source import SourceRange
 from jitlite.ir.graph import Graph, Node, Value
 from jitlite.ir.unit import MethodName
-from jitlite.report.content import Box, Drawing, Sources
+from jitlite.report.content import Box, Drawing, Sources, clipped
 from jitlite.report.drawn_parts import DrawnItem, DrawnPart, module_of, opened, whole
 
 _CHARACTER, _MARGIN, _HEIGHT = 7, 12, 40
@@ -23,6 +23,8 @@ _GAP_X, _GAP_Y = 18, 34
 _BEND = 6
 _MOST_NODES = 250
 """Boxes of a drawing. Nobody reads a larger one, and the page would be slow."""
+_MOST_FACTS = 100
+"""Characters of what is told of the values of a box."""
 _MOST_BOXES = 1000
 """Boxes of all drawings, some 300 bytes each: those that are opened last are left out."""
 
@@ -30,7 +32,7 @@ _Vertex = tuple[str, int]
 """A box or a bend, and its number."""
 
 
-def draw(graph: Graph, sources: Sources) -> list[Drawing]:
+def draw(graph: Graph, sources: Sources, facts: Mapping[Value, str] | None = None) -> list[Drawing]:
     """The drawing of the graph, with those that its boxes open inside it.
 
     Where the outermost block is too large to be drawn, there are those of what it holds.
@@ -43,7 +45,7 @@ def draw(graph: Graph, sources: Sources) -> list[Drawing]:
         count, inner = len(part.items), siblings
         if 0 < count <= min(_MOST_NODES, room):
             room -= count
-            drawing = _Layout(part, sources).drawing()
+            drawing = _Layout(part, sources, facts or {}).drawing()
             siblings.append(drawing)
             inner = drawing.inner
         waiting.extend((below, inner) for i, item in enumerate(part.items) for below in opened(part, i, item))
@@ -53,8 +55,9 @@ def draw(graph: Graph, sources: Sources) -> list[Drawing]:
 class _Layout:
     """Where the boxes of one part stand."""
 
-    def __init__(self, part: DrawnPart, sources: Sources) -> None:
+    def __init__(self, part: DrawnPart, sources: Sources, facts: Mapping[Value, str]) -> None:
         self.part = part
+        self.facts = facts
         self.items: dict[_Vertex, DrawnItem] = {("box", i): item for i, item in enumerate(part.items, 1)}
         self.first, self.last = ("box", 0), ("box", len(part.items) + 1)
         self.vertices = [self.first, *self.items, self.last]
@@ -146,7 +149,9 @@ class _Layout:
         below = f"{self.part.id}-{v[1] - 1}"
         opens = below if item.module else f"{below}-0" if node.blocks else ""
         kind = "group" if item.module else "holder" if node.blocks else "node"
-        return Box(x, y, self.size[v], label, detail, place, number, kind, opens)
+        outputs = [value for value in item.nodes[-1].outputs if value in self.facts]
+        known = "; ".join(f"%{value.name} : {self.facts[value]}" for value in outputs)
+        return Box(x, y, self.size[v], label, detail, place, number, kind, opens, clipped(known, _MOST_FACTS))
 
     def _range_of(self, item: DrawnItem) -> SourceRange | None:
         """Where a node stands, or where the submodule of several is called."""

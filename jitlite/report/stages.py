@@ -173,7 +173,7 @@ def _middle(subject: Subject, found: Gathered) -> None:
     facts = _known(subject, graph) if seen is None else seen
     lines = found.sources.graph_lines(graph, facts)
     found.add("opt", "opt", MIDDLE, "The optimized graph, right for all arguments.", lines)
-    drawings = draw(graph, found.sources)
+    drawings = draw(graph, found.sources, facts)
     if drawings:
         about = (
             "The optimized graph: values flow downward. A box with a coloured border opens: what a call of a submodule "

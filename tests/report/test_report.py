@@ -187,6 +187,8 @@ def test_methods_and_modules():
     page = checked(module.forward.report(torch.ones(2, 4)))
     assert "layers.0" in page.stage("drawing")
     assert [text for _, text in page.all("h1")] == ["Small.forward"]
+    boxes = [found.get("data-f", "") for found, text in page.all("a") if "aten::add" in text]
+    assert any("Float(2, 4" in fact for fact in boxes)
     assert "aten::add" in page.stage("graph") or "twice" in page.stage("graph")
     checked(module.twice.report())
 

@@ -12,6 +12,7 @@ import re
 import textwrap
 from pathlib import Path
 
+from markdown.extensions.toc import slugify
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File, Files
@@ -28,8 +29,34 @@ pre, .codehilite { overflow-x: auto; }
 pre code { white-space: pre; }
 .codehilite { background: var(--bs-tertiary-bg); border-radius: 4px; padding: .6em .8em; margin-bottom: 1em; }
 .codehilite pre { margin: 0; padding: 0; background: none; border: none; }
+.codehilite code { padding: 0; background: none; border: none; }
 """
 """Wide tables and long lines scroll within themselves, so that a page fits a phone."""
+
+
+_SWITCHED = '<style id="hljs-light"></style><style id="hljs-dark"></style></head>'
+"""The theme's script for light and dark switches these, and stops where they are not there. Ours follow the theme."""
+
+
+def on_config(config: MkDocsConfig) -> MkDocsConfig:
+    """Have ids of headings begin with a letter, as the theme's script asks for them by CSS selectors."""
+    config.mdx_configs.setdefault("toc", {})["slugify"] = _slug
+    return config
+
+
+def _slug(title: str, separator: str) -> str:
+    found: str = slugify(title, separator)
+    return f"chapter{separator}{found}" if found[:1].isdigit() else found
+
+
+def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
+    """Add what the theme's script looks for."""
+    return output.replace("</head>", _SWITCHED, 1)
+
+
+def on_post_template(output_content: str, template_name: str, config: MkDocsConfig) -> str:
+    """The same for pages of the theme's own, such as the one for addresses that there are not."""
+    return output_content.replace("</head>", _SWITCHED, 1)
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:

@@ -78,8 +78,6 @@ def why_no_script_class(cls: type) -> str | None:
         return f"'{cls.__name__}' is a class that TorchScript does not know"
     if type(cls) is not type and type(cls).__name__ != "ABCMeta":
         return f"'{cls.__name__}' has the metaclass {type(cls).__name__}"
-    if cls.__new__ is not object.__new__ and inspect.isfunction(cls.__new__):
-        return f"'{cls.__name__}' makes its objects in __new__, which scripts do not call"
     for base in cls.__mro__:
         if base.__flags__ & (_HEAP_TYPE | _IMMUTABLE_TYPE) != _HEAP_TYPE and base is not object:
             return f"'{cls.__name__}' inherits from '{base.__name__}', which is not written in Python"
@@ -382,6 +380,12 @@ class ClassValue(SugaredValue):
         made = b.node("prim::CreateObject", [], [self.type], range).output
         if definition.method("__init__") is not None:
             definition.bound(made, "__init__").call(b, range, args, kwargs)
+        elif (args or kwargs) and inspect.isfunction(self.type.python_class.__new__):
+            cls = self.type.python_class
+            raise NO_SCRIPT_CLASS(
+                f"'{cls.__name__}' makes its objects in __new__, which scripts do not call", range,
+                hint=instead_of_class(cls) or "make them in __init__",
+            )  # fmt: skip
         elif args or kwargs:
             raise WRONG_COUNT(f"{self.type.annotation}() takes no arguments", range)
         return SimpleValue(made)
