@@ -36,6 +36,12 @@ _MOST_RUNS = 50
 _MOST_ELEMENTS = 4096
 """Stand-ins of the real sizes have at most so many elements."""
 
+_LARGEST_IMAGE = 7
+"""Stand-ins with the real channels have images of at most so many elements in each dimension: a padded kernel fits."""
+
+_MOST_ELEMENTS_WITH_CHANNELS = 2**18
+"""They have at most so many elements. They are tried last, where an operator takes no others."""
+
 _LARGEST_NUMBER = 64
 """Numbers beyond this are not given to an operator that could make a tensor of as many elements."""
 
@@ -113,8 +119,8 @@ def _sampled(
     exact = wants_sizes and may_be_exact and _sizes_are_certain(op, facts)
     choices = list(itertools.product(*alternatives))
     found: list[tuple[Result | tuple[Result, ...], ...]] = []
-    for plan in (_actual,) if exact else (_twos, _ones, _actual):
-        if found and (plan is _actual or not wants_sizes):
+    for plan in (_actual,) if exact else (_twos, _ones, _actual, _with_channels):
+        if found and (plan in (_actual, _with_channels) or not wants_sizes):
             break
         described = _describe_runs([_run(op, choice, plan, grad) for choice in choices], exact)
         found += [_agreements(described)] if described else []
@@ -167,6 +173,13 @@ def _twos(dims: tuple[int | None, ...]) -> tuple[int, ...] | None:
 def _actual(dims: tuple[int | None, ...]) -> tuple[int, ...] | None:
     sizes = tuple(1 if d is None else d for d in dims)
     return sizes if math.prod(sizes) <= _MOST_ELEMENTS else None
+
+
+def _with_channels(dims: tuple[int | None, ...]) -> tuple[int, ...] | None:
+    """A convolution in groups takes no images with fewer channels."""
+    known = [1 if d is None else d for d in dims]
+    sizes = (*known[:2], *(min(d, _LARGEST_IMAGE) for d in known[2:]))
+    return sizes if math.prod(sizes) <= _MOST_ELEMENTS_WITH_CHANNELS else None
 
 
 class _StandIn(NamedTuple):

@@ -42,6 +42,15 @@ MORE = {
         ),
         floats(None, 3),
     ),
+    "conv that fits once": (
+        lambda x: (
+            F.conv2d(x, torch.ones(4, 2, 3, 3), None, 2, 1),
+            F.conv2d(x, torch.ones(4, 2, 2, 1), None, 3),
+            F.conv2d(x, torch.ones(4, 1, 3, 3), None, 2, (1, 3), groups=2),
+            F.conv2d(x, torch.ones(4, 2, 1, 2), None, 3, 1, dilation=2),
+        ),
+        floats(None, 2, 2, 2),
+    ),
     "adaptive": (lambda x: F.adaptive_avg_pool2d(x, (2, 3)) + F.adaptive_avg_pool2d(x, 1), floats(None, 2, 5, 7)),
 }  # fmt: skip
 ALL = {**CASES, **{f"more {name}": case for name, case in MORE.items()}}

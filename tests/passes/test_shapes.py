@@ -232,3 +232,17 @@ def test_results_that_are_made_in_order_have_no_gaps(expression):
         known = graph.outputs[0].type
         assert known.strides == (T.TensorType.from_tensor(eval(expression)).strides if x.is_contiguous() else None)
         check_run(graph, [x, i])
+
+
+@pytest.mark.parametrize("size", [2, 16])
+@pytest.mark.parametrize("kernel", [3, 5])
+def test_the_dtype_of_a_convolution_in_many_groups_is_known(size, kernel):
+    """It takes no stand-in with fewer channels, and one of all sizes would be large."""
+    pad = kernel // 2
+    call = f"torch.convolution(x, w, None, [1, 1], [{pad}, {pad}], [1, 1], False, [0, 0], 32)"
+    source = f"def f(x: Tensor, w: Tensor):\n    return {call}\n"
+    graph = jitlite.script(compile_source(source)["f"]).graph
+    args = [torch.ones(3, 32, size, size), torch.ones(32, 1, kernel, kernel)]
+    propagate(graph, types_of(args), ModeFacts(grad=False, autocast=False))
+    assert graph.outputs[0].type.dtype is torch.float32
+    check_run(graph, args)

@@ -192,6 +192,8 @@ def _convolved(
     out: StableHloBuilder, x: Array, kernel: Array, window: _Window, gaps: Sequence[int], groups: int
 ) -> Array:
     out.need(x.dims[1], "==", kernel.dims[1] * groups)
+    if out.for_iree:
+        x, window = _without_unread_rows(out, x, window, gaps)
     if out.for_iree and not is_static(x.dims):
         x, window, gaps = _padded(out, x, window, gaps)
         if groups > 1:
@@ -210,6 +212,21 @@ def _convolved(
         f": ({x.type}, {kernel.type}) -> {tensor_type(x.dtype, dims)}"
     )
     return out.line(text, x.dtype, dims)
+
+
+def _without_unread_rows(
+    out: StableHloBuilder, x: Array, window: _Window, gaps: Sequence[int]
+) -> tuple[Array, _Window]:
+    """The image without what a window that fits once does not reach: IREE does not compile what has some."""
+    places, padding = window.places(x.dims[2:]), list(window.padding)
+    for d, (n, k, (before, after)) in enumerate(zip(x.dims[2:], window.size, window.padding, strict=True)):
+        if places[d] != 1 or gaps[d] != 1 or not isinstance(n, int) or not isinstance(k, int):
+            continue
+        rest = (k - 1) * window.dilation[d] + 1 - before - n
+        if rest < after and n + rest > 0:
+            x = out.slice(x, d + 2, 0, n + min(rest, 0))
+            padding[d] = before, max(rest, 0)
+    return x, _Window(window.size, window.stride, padding, window.dilation)
 
 
 def _padded(
