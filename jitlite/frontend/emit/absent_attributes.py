@@ -12,7 +12,8 @@ from __future__ import annotations
 from typing import NoReturn
 
 from jitlite.base.source import SourceRange
-from jitlite.frontend.emit.emitter import Emitter, StatementLeaves
+from jitlite.frontend.emit.builder import StatementLeaves
+from jitlite.frontend.emit.emitter import Emitter
 from jitlite.frontend.emit.known_values import ABSENT, UNKNOWN
 from jitlite.frontend.emit.objects import object_definition
 from jitlite.frontend.emit.special_methods import is_object

@@ -23,6 +23,10 @@ from jitlite.operators.overloads import NamedValue
 Args = Sequence[NamedValue]
 
 
+class StatementLeaves(Exception):
+    """What has been emitted of a statement ends the block."""
+
+
 class Sugared(Protocol):
     """What becomes a value of the graph."""
 

@@ -30,7 +30,7 @@ from jitlite.frontend.emit.attribute_refinement import (
     shown_path,
     writes_items,
 )
-from jitlite.frontend.emit.builder import Builder
+from jitlite.frontend.emit.builder import Builder, StatementLeaves
 from jitlite.frontend.emit.definition import Definition, FunctionCompiler
 from jitlite.frontend.emit.denotations import BUILTINS, sugared_from_python
 from jitlite.frontend.emit.empty_literals import settle
@@ -87,10 +87,6 @@ def expression(*kinds: type) -> Callable[[_F], _F]:
         return fn
 
     return register
-
-
-class StatementLeaves(Exception):
-    """What has been emitted of a statement ends the block."""
 
 
 class Emitter(Builder):
