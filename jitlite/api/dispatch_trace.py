@@ -104,6 +104,7 @@ class _Session:
                 places=UserFrames(self.options.exclude, _traced_call.__code__),
                 functional=self.options.functional, sizes=sizes, with_gradients=bool(self.options.backward),
             )  # fmt: skip
+            tracer.generator.own.watch(self.function)
             args, kwargs = self._arguments(tracer, fake_mode, sizes)
             leaves = [*(a.example for a in self.signature.arguments), *(t for _, _, t in state.values())]
             before = [(t, t.grad) for t in leaves if t.is_leaf]

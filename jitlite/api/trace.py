@@ -289,6 +289,7 @@ def trace_graph(
         for name, tensor in f.state_dict(keep_vars=True).items():
             if tracer.known(tensor) is None:
                 tracer.bind(tensor, tracer.graph.add_input(name=name.replace(".", "_")))
+    tracer.generator.own.watch(f)
     with recording(tracer):
         result = f(*given, **(kwargs or {}))
     tracer.finish(result)
@@ -387,6 +388,7 @@ def _record(
     names = _input_names(parameters, inputs)
     given = [inputs[n] for n in names] if isinstance(inputs, Mapping) else inputs
     made = [tracer.add_input(n, a) for n, a in zip(names, given, strict=True)]
+    tracer.generator.own.watch(func)
     with recording(tracer):
         result = func(**dict(zip(names, made, strict=True))) if isinstance(inputs, Mapping) else func(*made)
     returned = tracer.finish(result)

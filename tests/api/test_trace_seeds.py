@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import threading
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -226,3 +227,107 @@ def test_a_back_end_without_seeds_says_so():
 
     with pytest.raises(jitlite.CompileError, match="the back end MachineBackend has nothing for torch.manual_seed"):
         jitlite.trace(f, torch.ones(2), level="dispatcher", functional=True, backend=MachineBackend())
+
+
+# -- generators of the function's own
+
+OWN = torch.Generator()
+
+
+def _made_and_seeded(x):
+    generator = torch.Generator().manual_seed(3)  # here
+    return x + torch.rand(2, generator=generator)
+
+
+def _made(x):
+    return x + torch.rand(2, generator=torch.Generator(device="cpu"))  # here
+
+
+def _seeded_outside(x):
+    OWN.manual_seed(3)
+    return x + torch.rand(2, generator=OWN)  # here
+
+
+def _seeded_between(x):
+    x = x + torch.rand(2, generator=OWN)
+    OWN.manual_seed(3)
+    return x * torch.rand(2, generator=OWN)  # here
+
+
+def _seeded_by_default(x, generator=OWN):
+    generator.seed()
+    return x * torch.rand(2)  # here
+
+
+def _given_a_state(x):
+    OWN.set_state(torch.default_generator.get_state())
+    return x * 2  # here
+
+
+class Seeding(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.own = torch.Generator()
+
+    def forward(self, x):
+        self.own.manual_seed(3)
+        return x + torch.rand(2, generator=self.own)  # here
+
+
+def _in_a_closure():
+    held = torch.Generator()
+
+    def seeded(x):
+        held.manual_seed(3)
+        return x * torch.rand(2, generator=held)  # here
+
+    return seeded
+
+
+SET = {
+    "made and seeded": _made_and_seeded, "made": _made, "a global": _seeded_outside, "between draws": _seeded_between,
+    "a default": _seeded_by_default, "a state": _given_a_state, "a closure": _in_a_closure(), "a module": Seeding(),
+    "of a submodule": torch.nn.Sequential(Seeding()), "a method": Seeding().forward,
+}  # fmt: skip
+
+
+@level
+@pytest.mark.parametrize("name", list(SET))
+def test_a_generator_that_the_function_sets_is_refused(name, options):
+    OWN.manual_seed(7)
+    with pytest.raises(jitlite.CompileError, match="generator of random numbers") as error:
+        jitlite.trace(SET[name], torch.ones(2), **options)
+    assert error.value.code == "J0801" and "# here" in str(error.value)
+    assert torch.Generator is type(OWN)
+
+
+@level
+def test_a_generator_that_is_there_before_is_shared(options):
+    kinds = []
+
+    def f(x):
+        kinds.append(
+            (isinstance(OWN, torch.Generator), torch.Generator in [type(OWN)], {torch.Generator: 1}.get(type(OWN)))
+        )
+        return x + torch.rand(2, generator=OWN), torch.rand(2, generator=OWN)
+
+    traced = jitlite.trace(f, torch.ones(2), check_trace=False, **options)
+    for expected_of, found_of in ((f, traced), (traced, f)):
+        OWN.manual_seed(5)
+        expected = [expected_of(torch.ones(2)) for _ in range(3)]
+        OWN.manual_seed(5)
+        torch.testing.assert_close([found_of(torch.ones(2)) for _ in range(3)], expected, rtol=0, atol=0)
+    assert set(kinds) == {(True, True, 1)}
+
+
+def test_another_thread_makes_generators_meanwhile():
+    made = []
+
+    def f(x):
+        thread = threading.Thread(target=lambda: made.append(torch.Generator()))
+        thread.start()
+        thread.join()
+        return x + 1
+
+    jitlite.trace(f, torch.ones(2), check_trace=False)
+    assert isinstance(made[0], torch.Generator)

@@ -8,7 +8,6 @@ operator with what it was after the last one.
 
 from __future__ import annotations
 
-import ctypes
 import functools
 from collections.abc import Callable
 from types import ModuleType
@@ -18,9 +17,11 @@ import torch
 from jitlite.base.errors.ways_out import NO_TRACE
 from jitlite.base.source import SourceRange
 from jitlite.base.tracing_state import current
+from jitlite.frontend.tracing.own_generators import GeneratorOfTrace, OwnGenerators, contents_of
 from jitlite.frontend.tracing.trace_warnings import SourceLines, current_place, warn_user
 from jitlite.frontend.tracing.traced_numbers import plain
 
+_Generator = torch.Generator
 _LARGEST_SEED = 2**32
 """Seeds from here on that no call of `torch.manual_seed` gave come from the system, as those of `seed()` do."""
 _HINT = "seed with torch.manual_seed(n), which is recorded, or set the generator outside of the traced function"
@@ -31,17 +32,22 @@ class GeneratorState:
 
     Args:
         record: records that the generator is seeded; it is given the seed.
+
+    Attributes:
+        own: the generators that the traced function has for itself.
     """
 
     def __init__(self, record: Callable[[object], None]) -> None:
         self._record = record
         self._lines = SourceLines()
         self._setters: list[tuple[str, SourceRange | None]] = []
+        self.own = OwnGenerators()
         self.note()
 
     def note(self) -> None:
         """The generator is as the operators that were recorded have left it."""
-        self._contents, self._seed = _contents(torch.default_generator), torch.default_generator.initial_seed()
+        self._contents, self._seed = contents_of(torch.default_generator), torch.default_generator.initial_seed()
+        self.own.note()
 
     def remember(self, setter: str) -> None:
         """A function has been called that sets a generator, now or later."""
@@ -61,12 +67,13 @@ class GeneratorState:
         """Record the seed that the generator was given since `note`.
 
         Raises:
-            CompileError: it was set to something else.
+            CompileError: it was set to something else, or a generator of the function's own was set.
         """
-        if _contents(torch.default_generator) == self._contents:
+        self.own.check()
+        if contents_of(torch.default_generator) == self._contents:
             return
         seed, before = torch.default_generator.initial_seed(), self._seed
-        is_new = _contents(torch.Generator().manual_seed(seed)) == _contents(torch.default_generator)
+        is_new = contents_of(_Generator().manual_seed(seed)) == contents_of(torch.default_generator)
         self.note()
         if self._setters:
             setter, place = self._setters[-1]
@@ -84,12 +91,6 @@ class GeneratorState:
                 "Random numbers were drawn, or the state of torch's generator set, by something that is not recorded "
                 "by the tracer: calls of the trace draw what comes next."
             )
-
-
-def _contents(generator: torch.Generator) -> bytes:
-    with torch._C.DisableTorchFunction():
-        state = generator.get_state()
-        return ctypes.string_at(state.data_ptr(), state.numel())
 
 
 # -- functions of torch while a trace is going on
@@ -149,7 +150,7 @@ def _refused(name: str, setter: Callable[..., object]) -> Callable[..., object]:
 
 def setters_of_generators() -> list[tuple[ModuleType, str, Callable[..., object]]]:
     """Functions of torch while a trace is going on: the module, the name, and what is there in place of torch's own."""
-    found: list[tuple[ModuleType, str, Callable[..., object]]] = []
+    found: list[tuple[ModuleType, str, Callable[..., object]]] = [(torch, "Generator", GeneratorOfTrace)]
     for module in (torch, torch.random):
         found.append((module, "manual_seed", _recorded(module.manual_seed)))
         for name in ("seed", "set_rng_state"):
