@@ -41,10 +41,10 @@ demo: setup
 	@$(PY) -m jitlite demo
 
 test: setup
-	$(PY) -m pytest -n $(JOBS) $(ARGS)
+	$(PY) -m pytest -n $(JOBS) --dist worksteal $(ARGS)
 
 test-versions: setup $(OTHER_VENV)/.ready
-	$(OTHER_PY) -m pytest -n $(JOBS) $(or $(ARGS),$(ON_VERSIONS))
+	$(OTHER_PY) -m pytest -n $(JOBS) --dist worksteal $(or $(ARGS),$(ON_VERSIONS))
 	$(OTHER_PY) tests/tools/check_wheel.py
 	$(PY) tests/tools/check_wheel.py
 
@@ -73,7 +73,7 @@ mutants: setup
 	$(PY) -m pytest -m sweep tests/loading/test_archive_mutations.py -s $(ARGS)
 
 passes: setup
-	$(PY) -m pytest -n $(JOBS) -m sweep tests/passes/test_pass_orders.py $(ARGS)
+	$(PY) -m pytest -n $(JOBS) --dist worksteal -m sweep tests/passes/test_pass_orders.py $(ARGS)
 
 clients: setup
 	$(PY) -m pytest -m clients -s tests/clients $(ARGS)
