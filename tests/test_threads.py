@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import gc
+import re
 import subprocess
 import sys
 import textwrap
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
 import jitlite
 from jitlite.base import locks
+from jitlite.base.computed_once import cached_property
 from jitlite.base.recursion import COUNTS_BY_THREAD
 from jitlite.ir.compiling import compiling
 
@@ -54,7 +57,6 @@ def test_a_reentrant_lock_is_acquired_again():
 
 def test_every_lock_of_the_process_has_a_place():
     import ast
-    from pathlib import Path
 
     # locks of single objects, which are held alone or which nobody waits for; a bell, which nobody holds
     own = {"alternatives.py", "locks.py", "futures.py", "awaits.py", "policy.py", "backend.py", "background.py"}
@@ -303,3 +305,57 @@ def test_native_compiles_leave_little():
 def test_a_thousand_native_compiles_leave_five_megabytes():
     pytest.importorskip("llvmlite")
     assert float(in_process(MEMORY.replace("COUNT", "1000"), 300)) * 1000 < 5 * 1024
+
+
+def test_no_attribute_is_computed_under_a_lock():
+    """`functools.cached_property` has a lock before Python 3.12, which stays locked in the child of a fork."""
+    for path in Path(jitlite.__file__).parent.rglob("*.py"):
+        text = path.read_text()
+        assert path.name == "computed_once.py" or not re.search(r"functools(\.| import .*)cached_property", text), path
+
+
+COMPUTING = """
+import os, sys, threading
+from jitlite.base.computed_once import cached_property
+
+class Slow:
+    @cached_property
+    def value(self):
+        if threading.current_thread() is not threading.main_thread():
+            inside.set()
+            go_on.wait(60)
+        return 5
+
+inside, go_on = threading.Event(), threading.Event()
+thread = threading.Thread(target=lambda: Slow().value)
+thread.start()
+inside.wait(60)
+child = os.fork()
+if child == 0:
+    os._exit(Slow().value)
+code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+go_on.set()
+thread.join()
+print(code)
+"""
+
+
+def test_the_child_of_a_fork_computes_what_a_thread_was_computing():
+    assert int(in_process(COMPUTING, 60)) == 5
+
+
+def test_an_attribute_is_computed_once():
+    class Counted:
+        def __init__(self):
+            self.asked = 0
+
+        @cached_property
+        def value(self):
+            """What it is."""
+            self.asked += 1
+            return self.asked
+
+    counted = Counted()
+    assert (counted.value, counted.value, counted.asked) == (1, 1, 1) and Counted.value.__doc__ == "What it is."
+    del counted.value
+    assert counted.value == 2

@@ -14,9 +14,10 @@ import traceback
 from array import array
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from itertools import accumulate
 from typing import NamedTuple
+
+from jitlite.base.computed_once import cached_property
 
 OWN_FILES = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")
 """The folder of jitlite. Places in it are never the user's."""

@@ -25,10 +25,11 @@ from __future__ import annotations
 import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import cached_property, partial
+from functools import partial
 from typing import Any
 
 from jitlite.base import background, options
+from jitlite.base.computed_once import cached_property
 from jitlite.compiler import program as compiler
 from jitlite.executor import last_run
 from jitlite.executor.alternatives import Alternatives

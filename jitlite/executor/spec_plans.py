@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
-from functools import cached_property
 from typing import Any
 
 from jitlite.base import options
+from jitlite.base.computed_once import cached_property
 from jitlite.compiler import program as compiler
 from jitlite.executor.plans import Counters, Plan
 from jitlite.executor.specialize import compile_for

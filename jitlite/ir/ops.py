@@ -13,12 +13,13 @@ import enum
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache
 from typing import Any, Literal, TypeVar
 
 import torch
 
 from jitlite.base import plugins
+from jitlite.base.computed_once import cached_property
 from jitlite.base.records import Record
 from jitlite.ir import types as T
 from jitlite.ir.int_codes import BY_TYPE, WITH_OBJECTS, int_coded, is_int_coded, on_numbers

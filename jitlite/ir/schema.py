@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import cached_property
 
+from jitlite.base.computed_once import cached_property
 from jitlite.ir import types as T
 from jitlite.ir.int_codes import holds_object
 from jitlite.ir.type_parser import AliasInfo, TypeParser

@@ -6,10 +6,10 @@ once a row.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
+from jitlite.base.computed_once import cached_property
 from jitlite.kernels.context import KernelCode
 from jitlite.kernels.conversions import emit_cast, fill_text
 from jitlite.kernels.lane_trees import operands_first, operands_of
@@ -196,7 +196,7 @@ class Walk:
         limit = v.splat(element, v.code.value(f"trunc i64 {rest} to {element}"))
         return v.code.value(f"icmp sgt {v.vector(element)} {limit}, {v.positions(element)}")
 
-    @functools.cached_property
+    @cached_property
     def copies(self) -> int:
         """How often the body is written in a loop: small ones several times, so that loads of memory overlap."""
         weight = sum(map(_weight, self.lanes_at(len(self.order) - 1)))
