@@ -284,7 +284,57 @@ def _in_a_closure():
     return seeded
 
 
+def _helper(x):
+    OWN.manual_seed(3)
+    return x + torch.rand(2, generator=OWN)  # here
+
+
+def _calls_a_helper(x):
+    return _helper(x)
+
+
+def _calls_in_a_comprehension(x):
+    return [_helper(y) for y in [x]][0]
+
+
+HELD = {"first": [torch.Generator()]}
+
+
+def _in_a_container(x):
+    HELD["first"][0].manual_seed(3)
+    return x + torch.rand(2, generator=HELD["first"][0])  # here
+
+
+class Dice:
+    shared = torch.Generator()
+
+    def __init__(self):
+        self.own = torch.Generator()
+
+    def throw(self, x):
+        self.own.manual_seed(3)
+        return x + torch.rand(2, generator=self.own)  # here
+
+    @staticmethod
+    def throw_shared(x):
+        Dice.shared.manual_seed(3)
+        return x + torch.rand(2, generator=Dice.shared)  # here
+
+
+DICE = Dice()
+
+
+def _of_an_object(x):
+    return DICE.throw(x)
+
+
+def _of_a_class(x):
+    return Dice.throw_shared(x)
+
+
 SET = {
+    "a function that is called": _calls_a_helper, "in a comprehension": _calls_in_a_comprehension,
+    "a container": _in_a_container, "an object": _of_an_object, "a class": _of_a_class, "bound": DICE.throw,
     "made and seeded": _made_and_seeded, "made": _made, "a global": _seeded_outside, "between draws": _seeded_between,
     "a default": _seeded_by_default, "a state": _given_a_state, "a closure": _in_a_closure(), "a module": Seeding(),
     "of a submodule": torch.nn.Sequential(Seeding()), "a method": Seeding().forward,

@@ -8,9 +8,13 @@ in Python, and a seed that the function gives one is no operator. Both are refus
 from __future__ import annotations
 
 import ctypes
-import inspect
-from collections.abc import Callable, Iterator
-from typing import Any
+import sys
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from functools import partial
+from types import CodeType, FunctionType, MethodType, ModuleType
+from typing import Any, cast
 
 import torch
 
@@ -30,7 +34,7 @@ class OwnGenerators:
         self._lines = SourceLines()
 
     def watch(self, function: Callable[..., object]) -> None:
-        """Know the generators that a function, or a module and its submodules, refers to by name."""
+        """Know the generators that a function, or a module and its submodules, can reach."""
         found = {id(g): g for g in generators_of(function) if g is not torch.default_generator}
         self._known = [(generator, contents_of(generator)) for generator in found.values()]
 
@@ -54,35 +58,80 @@ class OwnGenerators:
 
 
 def generators_of(function: Callable[..., object]) -> Iterator[torch.Generator]:
-    """The generators that a function, or a module and its submodules, refers to by name."""
-    if isinstance(function, torch.nn.Module):
-        for module in function.modules():
-            yield from (held for held in vars(module).values() if isinstance(held, _Generator))
-            yield from _named(type(module).forward)
-        return
-    owner = getattr(function, "__self__", None)
-    if isinstance(owner, torch.nn.Module):
-        yield from generators_of(owner)
-    yield from _named(inspect.unwrap(getattr(function, "__func__", function)))
-
-
-def _named(function: object) -> Iterator[torch.Generator]:
-    """Those in a function's defaults, in its closure, and among the globals that it reads."""
-    code = getattr(function, "__code__", None)
-    if code is None:
-        return
-    given = [
-        *(getattr(function, "__defaults__", None) or ()),
-        *(getattr(function, "__kwdefaults__", None) or {}).values(),
-    ]
-    read = getattr(function, "__globals__", {})
-    given += [read[name] for name in code.co_names if name in read]
-    for cell in getattr(function, "__closure__", None) or ():
-        try:
-            given.append(cell.cell_contents)
-        except ValueError:  # nothing is in it yet
+    """The generators that a function or a module can reach: through names, attributes, items, and what it calls."""
+    waiting, seen = deque[object]([function]), {id(function): cast(object, function)}
+    while waiting:
+        held = waiting.popleft()
+        if isinstance(held, _Generator):
+            yield held
             continue
-    yield from (held for held in given if isinstance(held, _Generator))
+        for other in _held_by(held):
+            if id(other) not in seen and len(seen) < _MOST_OBJECTS and not isinstance(other, _HOLD_NONE):
+                seen[id(other)] = other  # kept, so that no other object gets its number
+                waiting.append(other)
+
+
+def _held_by(holder: object) -> Iterator[object]:
+    """What a function, an object or a container refers to. What belongs to torch or Python holds no generator."""
+    if isinstance(holder, Mapping):
+        yield from holder.values()
+    elif isinstance(holder, list | tuple | set | frozenset | deque):
+        yield from holder
+    elif isinstance(holder, FunctionType):
+        yield from _held_by_function(holder)
+    elif isinstance(holder, MethodType):
+        yield from (holder.__func__, holder.__self__)
+    elif isinstance(holder, partial):
+        yield from (holder.func, *holder.args, *holder.keywords.values())
+    elif isinstance(holder, ModuleType | type):
+        return
+    else:
+        yield from getattr(holder, "__dict__", {}).values()
+        for made_by in type(holder).__mro__:
+            if _is_users(made_by.__module__):
+                yield from (_function_in(member) for member in vars(made_by).values())
+
+
+def _held_by_function(function: FunctionType) -> Iterator[object]:
+    """What is in its defaults and its closure, and what it reads of globals, modules and classes."""
+    if not _is_users(function.__module__):
+        return
+    yield from (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values())
+    yield getattr(function, "__wrapped__", None)
+    for cell in function.__closure__ or ():
+        with suppress(ValueError):  # nothing is in it yet
+            yield cell.cell_contents
+    names = set(_names_in(function.__code__))
+    for found in [function.__globals__[name] for name in names if name in function.__globals__]:
+        yield found
+        if isinstance(found, ModuleType | type) and _is_users(getattr(found, "__module__", found.__name__)):
+            yield from (_function_in(vars(found)[name]) for name in names if name in vars(found))
+
+
+def _names_in(code: CodeType) -> Iterator[str]:
+    """The names of globals and attributes that a function reads, and the functions within it."""
+    yield from code.co_names
+    for inner in code.co_consts:
+        if isinstance(inner, CodeType):
+            yield from _names_in(inner)
+
+
+def _function_in(member: object) -> object:
+    """The function that a member of a class is made of, if it is."""
+    if isinstance(member, property):
+        return member.fget
+    return getattr(member, "__func__", member)
+
+
+def _is_users(module: str | None) -> bool:
+    return module is not None and module.partition(".")[0] not in _WITHOUT
+
+
+_MOST_OBJECTS = 20_000
+"""Objects that are looked at; who has more, such as a set of data, is not looked at to the end."""
+_HOLD_NONE = (str, bytes, int, float, complex, type(None), torch.Tensor, torch.dtype, torch.device)
+_WITHOUT = {*sys.stdlib_module_names, "torch", "numpy", "jitlite"} - {"__main__"}
+"""Packages whose functions are not looked into."""
 
 
 def contents_of(generator: torch.Generator) -> bytes:
