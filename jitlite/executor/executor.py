@@ -28,6 +28,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
+from jitlite.analysis.module_flags import flag_reads, flag_test, may_have_flags
 from jitlite.base import background, options
 from jitlite.base.computed_once import cached_property
 from jitlite.compiler import program as compiler
@@ -334,13 +335,13 @@ class Executor(Exchanged):
                 self._commit_entry(general.run, "general plan: specialized as often as the fusion strategy allows")
             elif not may_gain(general.base):
                 self._commit_entry(general.run, "general plan: nothing in it depends on the types of arguments")
-            elif options.current().background and general.is_left_to_regions:
+            elif options.current().background and general.is_left_to_regions and not may_have_flags(general.base):
                 if general.has_machine_code:
                     self._commit_entry(general.run, "general plan: nearly all of it is machine code")
                 else:
                     self._patience *= 4  # until it is known what becomes of them
             elif options.current().background:
-                self._seen = ArgumentTypes(self.general.base.inputs, Profile())
+                self._seen = ArgumentTypes(general.base.inputs, Profile(), flag_reads(general.base))
                 self._commit_entry(self._watched, "being profiled")
             else:
                 self._commit_entry(self._profiled, "being profiled")
@@ -367,7 +368,7 @@ class Executor(Exchanged):
         """Run the general plan on the stack machine, with profiles, until enough has been seen."""
         with compiler.compiling():
             code, seen = self._profiling()
-            seen.note_optionals(arguments)
+            seen.note_others(arguments)
         try:
             return vm.run(code, arguments, code_for)
         finally:
@@ -380,7 +381,7 @@ class Executor(Exchanged):
             profile, copy = Profile(), self.general.base.copy()
             profile_with(copy, profile.recorder)
             self._profile_code = lower(copy, self.name, self.objects)
-            self._seen = ArgumentTypes(copy.inputs, profile)
+            self._seen = ArgumentTypes(copy.inputs, profile, flag_reads(self.general.base))
         return self._profile_code, self._seen
 
     def _specialize(self, seen: ArgumentTypes) -> None:
@@ -391,7 +392,7 @@ class Executor(Exchanged):
             kind = strategy_at(self._level)
             made = None
             if kind is not None:
-                made = specialize(self.general.base, seen.seen(), with_sizes=kind == "STATIC")
+                made = specialize(self.general.base, seen.seen(), seen.flags(), with_sizes=kind == "STATIC")
             self._profiled_types = seen.profile.describe()
             self._seen = self._profile_code = None
             if made is not None:
@@ -408,8 +409,10 @@ class Executor(Exchanged):
         self._for = made
         specialized = self._make_plan(made.graph)
         take_place(general.regions, specialized.regions)
-        graph = guarded(general.graph.inputs, specialized.graph, made.types, fallback)
-        misses = self.guard_misses = GuardMisses(general.graph.inputs, made.types)
+        inputs = general.graph.inputs
+        test = flag_test(inputs, made.flags) if made.flags else None
+        graph = guarded(inputs, specialized.graph, made.types, fallback, test)
+        misses = self.guard_misses = GuardMisses(inputs, made.types, made.flags)
         failures, no_plan = self.counters.guard_failures, self.counters.fallbacks.bump
 
         def on_guard_failure(*arguments: object) -> Any:
@@ -421,13 +424,12 @@ class Executor(Exchanged):
                 no_plan()
             return rest.way[0](*arguments)
 
-        declared = [v.type for v in general.graph.inputs]
-        run = dispatcher(declared, made.types, specialized.run, on_guard_failure, self.counters.hits.bump)
+        declared = [v.type for v in inputs]
+        passes = None if test is None else self._make_plan(test).run
+        run = dispatcher(declared, made.types, specialized.run, on_guard_failure, self.counters.hits.bump, passes)
         self._specialized = Plan(graph, run, regions=specialized.regions)
-        shown = ", ".join(
-            f"{v.name} : {t}" for v, t in zip(general.graph.inputs, made.types, strict=True) if t is not v.type
-        )
-        self._commit_entry(run, f"specialized for {shown}: {made.saved} steps fewer a call, for {made.guard} to check")
+        why = f"specialized for {made.wanted(inputs)}: {made.saved} steps fewer a call, for {made.guard} to check"
+        self._commit_entry(run, why)
 
     def _drop_if_unprofitable(self, made: Specialized) -> None:
         """Give a specialized plan up if its guard has cost more than the plan has saved."""

@@ -11,14 +11,17 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from jitlite.analysis.effects import effect_of, raises_itself
+from jitlite.analysis.module_flags import flag_reads
 from jitlite.base import options
 from jitlite.base.records import Record
+from jitlite.executor.argument_types import ArgumentTypes
 from jitlite.executor.autodiff_groups import group_count
 from jitlite.executor.call_story import run_and_tell, story
 from jitlite.executor.executor import Executor
 from jitlite.executor.kernels import refused_operators, told_of_kernels
 from jitlite.executor.specialize import may_gain, specialize
 from jitlite.interpreter.guards import spec_of, spec_reader
+from jitlite.interpreter.profiler import Profile
 from jitlite.ir import types as T
 from jitlite.ir.graph import Graph, Node, constant_of, is_constant
 from jitlite.ir.notebook import sentences_html
@@ -292,13 +295,15 @@ def _specialized(executor: Executor, graph: Graph, bound: Sequence[object] | Non
         return
     if bound is None:
         return
-    made = specialize(graph, _argument_types(graph, bound), with_sizes=False)
+    seen = ArgumentTypes(graph.inputs, Profile(), flag_reads(graph))
+    seen.note_others(bound)
+    made = specialize(graph, _argument_types(graph, bound), seen.flags(), with_sizes=False)
     if made is None:
         yield "it would gain nothing: knowing the types of these arguments saves less than checking them costs"
         return
-    wanted = [f"{v.name} : {t}" for v, t in zip(graph.inputs, made.types, strict=True) if t is not v.type]
+    wanted = made.wanted(graph.inputs)
     checks = f", and check {made.guard} properties of arguments first" if made.guard else ""
-    which = f"for {', '.join(wanted)} " if wanted else ""
+    which = f"for {wanted} " if wanted else ""
     yield f"{which}a call would run {made.saved} steps fewer{checks}; that is done once it is called often"
 
 

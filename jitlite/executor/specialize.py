@@ -1,6 +1,7 @@
 """Making graphs for arguments of known types, and judging whether that is worth its guard.
 
-What is known of arguments decides conditions (`x.dim() == 4`, `mask is None`) and queries (`x.size(0)`, `x.dtype`).
+What is known of arguments decides conditions (`x.dim() == 4`, `mask is None`, `self.training`) and queries
+(`x.size(0)`, `x.dtype`).
 A specialized graph is kept only if what it saves takes longer than checking the arguments does, and it is guarded by no
 more facts than it owes its gain to.
 
@@ -10,9 +11,11 @@ Time is counted in *steps*: what an operation on numbers takes in generated Pyth
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import field
 
 from jitlite.analysis.alias import AliasDb
+from jitlite.analysis.module_flags import Flag, Reads, flag_reads, may_have_flags, set_flags
 from jitlite.base.records import Record
 from jitlite.compiler import program as compiler
 from jitlite.ir import types as T
@@ -32,11 +35,17 @@ _LOOP_TRIPS = 8
 _CALL_OF_TORCH = 25
 """Steps that an operator on tensors takes at least."""
 
+_DECISION = _CALL_OF_TORCH
+"""Steps that a flag which is read is worth, beside those it decides: operators on either side become neighbours."""
+
 _DISPATCH = 4
 """Steps that a guard takes whatever it asks: a call more, and a counter."""
 
 _LARGEST = 2_000
 """Nodes of a graph beyond which specializing is not tried: it would take seconds."""
+
+_MOST_TOLD = 3
+"""Flags that are named."""
 
 _SECONDS = 0.25
 """How long to look for a guard that asks less."""
@@ -50,16 +59,29 @@ class Specialized(Record, eq=True):
         types: what to check of each argument; the declared type where nothing is to be checked.
         saved: how many steps fewer a call takes, the guard not counted.
         guard: how many steps the guard takes.
+        flags: how flags of modules are set.
     """
 
     graph: Graph
     types: tuple[Type, ...]
     saved: int
     guard: int
+    flags: dict[Flag, bool] = field(default_factory=dict)
 
     @property
     def gain(self) -> int:
         return self.saved - self.guard
+
+    def wanted(self, inputs: Sequence[Value]) -> str:
+        """What the guard asks, in words; empty where nothing.
+
+        Args:
+            inputs: those of the general graph.
+        """
+        types = [f"{v.name} : {t}" for v, t in zip(inputs, self.types, strict=True) if t is not v.type]
+        flags = [f"{flag.told(inputs)} = {value}" for flag, value in self.flags.items()]
+        more = [f"and {len(flags) - _MOST_TOLD} more flags of modules"] if len(flags) > _MOST_TOLD + 1 else []
+        return ", ".join([*types, *(flags[:_MOST_TOLD] if more else flags), *more])
 
 
 def may_gain(graph: Graph) -> bool:
@@ -67,15 +89,19 @@ def may_gain(graph: Graph) -> bool:
     optional = any(isinstance(v.type, T.OptionalType) and v.has_uses for v in graph.inputs)
     kinds = {node.kind for node in graph.all_nodes()}
     tensors = any(isinstance(T.without_none(v.type), TensorType) and v.has_uses for v in graph.inputs)
-    return bool(optional and kinds & Trait.NONE_TEST.kinds) or bool(tensors and kinds & FACTS.keys())
+    asked = (optional and kinds & Trait.NONE_TEST.kinds) or (tensors and kinds & FACTS.keys())
+    return bool(asked) or may_have_flags(graph)
 
 
-def specialize(graph: Graph, seen: Sequence[Type], *, with_sizes: bool) -> Specialized | None:
+def specialize(
+    graph: Graph, seen: Sequence[Type], flags: Mapping[Flag, bool] | None = None, *, with_sizes: bool
+) -> Specialized | None:
     """The best graph for arguments of the types `seen`; None where nothing is gained by it.
 
     Args:
         graph: the general, optimized graph.
         seen: the type of each argument, as refined as it is known.
+        flags: how flags are set, as far as it is known.
         with_sizes: may the graph depend on the sizes of dimensions?
     """
     if sum(1 for _ in graph.all_nodes()) > _LARGEST:
@@ -86,26 +112,42 @@ def specialize(graph: Graph, seen: Sequence[Type], *, with_sizes: bool) -> Speci
         _each(seen, _without_sizes),
         list(seen),
     ]
+    settings = _Settings(graph, flags or {})
     best: Specialized | None = None
     for types in levels if with_sizes else levels[:2]:
-        made = attempt(graph, types)
+        made = attempt(graph, types, settings)
         if made.saved > (best.saved if best else 0):
             best = made
     if best is None:
         return None
-    best = _least_guarded(graph, best)
+    best = _least_guarded(graph, best, settings)
     return best if best.gain > 0 else None
 
 
-def _least_guarded(graph: Graph, best: Specialized) -> Specialized:
+class _Settings:
+    """How the flags that a graph reads are set."""
+
+    def __init__(self, graph: Graph, flags: Mapping[Flag, bool]) -> None:
+        reads: Reads = flag_reads(graph) if flags else {}
+        self.flags = {flag: value for flag, value in flags.items() if flag in reads}
+        self.values = [(value, is_on) for flag, is_on in self.flags.items() for value in reads[flag]]
+        self.steps = len({flag.path[:n] for flag in self.flags for n in range(1, len(flag.path) + 1)})
+        """What it takes to read them."""
+
+
+def _least_guarded(graph: Graph, best: Specialized, settings: _Settings) -> Specialized:
     """The most gain, by leaving facts away that little or nothing of it depends on."""
     end = time.monotonic() + _SECONDS
+    if settings.flags:
+        best = _better(best, attempt(graph, best.types))
+        settings = settings if best.flags else _Settings(graph, {})
     for weaken in (_without_place, _without_dtype, _without_sizes):
         if time.monotonic() < end:
-            best = _better(best, attempt(graph, _each(best.types, weaken)))
+            best = _better(best, attempt(graph, _each(best.types, weaken), settings))
     for i, value in enumerate(graph.inputs):
         if best.types[i] is not value.type and time.monotonic() < end:
-            best = _better(best, attempt(graph, [*best.types[:i], value.type, *best.types[i + 1 :]]))
+            weaker = [*best.types[:i], value.type, *best.types[i + 1 :]]
+            best = _better(best, attempt(graph, weaker, settings))
     return best
 
 
@@ -129,12 +171,18 @@ def _without_dtype(t: TensorType) -> TensorType:
     return T.TensorType.of(None, t.sizes, None, t.device, t.requires_grad)
 
 
-def attempt(graph: Graph, types: Sequence[Type]) -> Specialized:
-    """The graph for arguments of the given types, whatever it gains."""
+def attempt(graph: Graph, types: Sequence[Type], settings: _Settings | None = None) -> Specialized:
+    """The graph for arguments of the given types, and flags that are set so, whatever it gains."""
     made, used, copies = refined(graph, types)
+    if settings is not None:
+        set_flags(made, [(copies[value], is_on) for value, is_on in settings.values])
     SPECIALIZE(made)
     saved = _SavedSteps(made, copies).saved(graph.block)
-    return Specialized(made, used, saved, _guard_steps([v.type for v in graph.inputs], used))
+    guard = _guard_steps([v.type for v in graph.inputs], used)
+    if settings is None or not settings.flags:
+        return Specialized(made, used, saved, guard)
+    guard += settings.steps + (0 if guard else _DISPATCH)
+    return Specialized(made, used, saved + _DECISION * len(settings.values), guard, settings.flags)
 
 
 def refined(graph: Graph, types: Sequence[Type]) -> tuple[Graph, tuple[Type, ...], dict[Value, Value]]:

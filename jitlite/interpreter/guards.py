@@ -164,14 +164,24 @@ def _has_size(t: T.TensorType) -> bool:
 
 def dispatcher(
     declared: Sequence[Type], refined: Sequence[Type], fast: Callable[..., object], otherwise: Callable[..., object],
-    hit: Callable[[], object],
+    hit: Callable[[], object], test: Callable[..., object] | None = None,
 ) -> Callable[..., Any]:  # fmt: skip
-    """A function that calls `fast` where the arguments are of the refined types, after `hit()`, else `otherwise`."""
+    """A function that calls `fast` where the arguments are of the refined types, after `hit()`, else `otherwise`.
+
+    Args:
+        test: what else is asked of the arguments. Where it misses an attribute, the answer is no.
+    """
     names: dict[str, Any] = {}
     condition = guard_source(declared, refined, names)
     arguments = ", ".join(f"a{i}" for i in range(len(declared)))
-    body = f"if {condition}:\n  hit()\n  return fast({arguments})\n return otherwise({arguments})"
-    return _function("dispatch", len(declared), body, {**names, "fast": fast, "otherwise": otherwise, "hit": hit})
+    found = {**names, "fast": fast, "otherwise": otherwise, "hit": hit}
+    before = ""
+    if test is not None:
+        found["test"] = test
+        before = f"try:\n  fits = {condition} and test({arguments})\n except AttributeError:\n  fits = False\n "
+        condition = "fits"
+    body = f"{before}if {condition}:\n  hit()\n  return fast({arguments})\n return otherwise({arguments})"
+    return _function("dispatch", len(declared), body, found)
 
 
 def guard_of_one(declared: Type, refined: Type) -> Callable[[object], bool]:

@@ -40,15 +40,25 @@ def refine_inputs(graph: Graph, types: Sequence[Type]) -> None:
             value.type = t
 
 
-def guarded(declared: Sequence[Value], specialized: Graph, refined: Sequence[Type], fallback: Function) -> Graph:
+def guarded(
+    declared: Sequence[Value],
+    specialized: Graph,
+    refined: Sequence[Type],
+    fallback: Function,
+    test: Graph | None = None,
+) -> Graph:
     """The graph that runs `specialized` where its arguments are of the types `refined`, else calls `fallback`.
 
     Args:
         declared: the inputs of the graph that is specialized.
+        test: takes the arguments, and says whether what else the specialized graph depends on is so.
     """
     graph = Graph()
     inputs = [graph.add_input(v.type, v.name if v.has_name else None) for v in declared]
     arguments, condition = _condition(graph, inputs, refined)
+    if test is not None:
+        passed = graph.inline_call(test, inputs)
+        condition = _all_of(graph, [*passed] if condition is None else [condition, *passed])
     if condition is None:
         condition = graph.insert_constant(True)
     results = [v.type for v in fallback.graph.outputs]

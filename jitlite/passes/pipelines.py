@@ -100,8 +100,8 @@ OPTIMIZE = Pipeline(
 )
 """Before a graph is run."""
 
-SPECIALIZE = Pipeline(repeated=("shapes", *_ROUND), last=("constant_pooling",), is_of_plans=True)
-"""After types of inputs have become known in an optimized graph."""
+SPECIALIZE = Pipeline(repeated=("shapes", *_ROUND), last=("remove_dropout", "constant_pooling"), is_of_plans=True)
+"""After types of inputs, and flags of modules, have become known in an optimized graph."""
 
 GRADIENT = Pipeline(
     once=("specialize_autogradzero", "lower_grad_of"), repeated=("shapes", *_ROUND), last=("constant_pooling",)

@@ -1,0 +1,211 @@
+"""Flags of modules, `training` above all: plans for one setting of them, and what becomes of calls with another one."""
+
+from __future__ import annotations
+
+import copy
+import random
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import jitlite
+from jitlite.analysis.module_flags import flag_reads
+from jitlite.base import options
+from jitlite.executor.executor import executor_of
+from jitlite.kernels.backend import KIND as TENSORS_KIND
+
+
+@pytest.fixture(autouse=True)
+def hot():
+    """The second call is profiled, and the third one may be specialized, all of it at once."""
+    before = options.current()
+    options.set_globally(background=False, specialize_after=2)
+    yield
+    options.set_globally(background=before.background, specialize_after=before.specialize_after)
+
+
+class Layers(nn.Module):
+    """Dropout and norms between layers, in a container, in a branch and in a loop."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Sequential(nn.Linear(4, 4), nn.Dropout(0.5), nn.ReLU(), nn.BatchNorm1d(4))
+        self.second = nn.Linear(4, 4)
+        self.drop = nn.Dropout(0.25, inplace=True)
+        self.noisy = nn.AlphaDropout(0.5)
+
+    def forward(self, x: Tensor, n: int) -> Tensor:
+        x = self.first(x)
+        for _ in range(n):
+            x = torch.relu(self.drop(self.second(x)))
+        if self.training:
+            x = x + torch.rand_like(x)
+        elif n > 1:
+            x = self.noisy(x) * 2
+        return x
+
+
+class Norms(nn.Module):
+    """Norms that count, that have no statistics, and that take them from the batch."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(1, 2, 1)
+        self.norms = nn.ModuleList(
+            [nn.BatchNorm2d(2), nn.BatchNorm2d(2, momentum=None), nn.InstanceNorm2d(2, track_running_stats=True)]
+        )
+        self.plain = nn.BatchNorm2d(2, track_running_stats=False)
+
+    def forward(self, x: Tensor, n: int) -> Tensor:
+        x = self.conv(x)
+        for norm in self.norms:
+            x = torch.relu(norm(x)) + n
+        return self.plain(x)
+
+
+def arguments_for(module: nn.Module, n: int) -> tuple[Tensor, int]:
+    shape = (3, 4) if isinstance(module, Layers) else (2, 1, 3, 3)
+    return torch.rand(shape, generator=torch.Generator().manual_seed(n)), n
+
+
+def gradients_of(result: Tensor, module: nn.Module) -> list[Tensor]:
+    parameters = list(module.parameters())
+    return list(torch.autograd.grad(result.sum(), parameters, allow_unused=True, materialize_grads=True))
+
+
+@pytest.mark.parametrize("native", ["off", "auto", "now"])
+@pytest.mark.parametrize("mode", ["profiling", "legacy", "simple", "off"])
+@pytest.mark.parametrize("make", [Layers, Norms])
+def test_modules_that_change_their_mode_between_calls_do_what_eager_does(make, mode, native):
+    torch.manual_seed(0)
+    eager = make()
+    chance = random.Random(f"{make.__name__} {mode} {native}")
+    with options.override(executor=mode, native=native):
+        scripted = jitlite.script(copy.deepcopy(eager))
+        for call in range(24):
+            pairs = list(zip(eager.modules(), scripted.modules(), strict=True))
+            if call % 5 == 4:
+                position, on = chance.randrange(len(pairs)), chance.random() < 0.5
+                for module in pairs[position]:
+                    module.train(on)
+            recorded = chance.random() < 0.5
+            results, states = [], []
+            for module in (eager, scripted):
+                torch.manual_seed(call)
+                with torch.set_grad_enabled(recorded):
+                    result = module(*arguments_for(eager, call % 3))
+                gradients = gradients_of(result, module) if recorded else []
+                results.append([result, *gradients])
+                states.append([*module.state_dict().values(), torch.get_rng_state()])
+            torch.testing.assert_close(results[1], results[0])
+            torch.testing.assert_close(states[1], states[0])
+
+
+def specialized_flags(scripted: nn.Module) -> dict[str, bool]:
+    """What the plan of `forward` asks of flags."""
+    executor = executor_of(scripted.forward.__jitlite_function__)
+    found = executor.specialized
+    return {} if found is None else {flag.told(executor.graph.inputs): on for flag, on in found.flags.items()}
+
+
+def test_what_stood_between_the_layers_of_a_net_is_gone_for_one_setting():
+    net = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Dropout(), nn.Linear(4, 4), nn.ReLU(), nn.Dropout()).eval()
+    scripted = jitlite.script(net)
+    for _ in range(4):
+        scripted(torch.ones(2, 4))
+    assert specialized_flags(scripted) == {"self.2.training": False, "self.5.training": False}
+    executor = executor_of(scripted.forward.__jitlite_function__)
+    plans = executor.state().execution_plans.values()
+    assert [region.kind for plan in plans for region in plan.regions] == [TENSORS_KIND]
+    assert len([r for r in executor.general.regions if r.kind == TENSORS_KIND]) != 1
+    told = scripted.forward.explain()
+    assert "self.2.training = False" in str(told)
+    scripted.train()
+    scripted(torch.ones(2, 4))
+    assert "'self.2.training' was True, and the plan is for False" in str(scripted.forward.explain())
+
+
+def test_many_flags_are_counted():
+    scripted = jitlite.script(nn.Sequential(*(nn.Sequential(nn.Linear(4, 4), nn.Dropout()) for _ in range(6))).eval())
+    for _ in range(4):
+        scripted(torch.ones(2, 4))
+    assert len(specialized_flags(scripted)) == 6
+    assert "self.0.1.training = False, self.1.1.training = False, self.2.1.training = False, and 3 more flags" in str(
+        scripted.forward.explain()
+    )
+
+
+class SetsItsMode(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.flag = True
+        self.other = 1
+        self.drop = nn.Dropout()
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.drop(x)
+        if self.flag:
+            x = x + 1
+        self.flag = not self.flag
+        return x * 2 if self.flag else x
+
+
+class CallsPython(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.drop = nn.Dropout()
+
+    @jitlite.ignore
+    def switch(self) -> None:
+        self.drop.train(not self.drop.training)
+
+    def forward(self, x: Tensor) -> Tensor:
+        first = self.drop(x)
+        self.switch()
+        return first + self.drop(x)
+
+
+@pytest.mark.parametrize(("make", "left"), [(SetsItsMode, {"self.drop.training"}), (CallsPython, set())])
+def test_a_flag_that_the_call_may_change_is_none(make, left):
+    eager = make().eval()
+    scripted = jitlite.script(copy.deepcopy(eager))
+    for call in range(8):
+        results = []
+        for module in (eager, scripted):
+            torch.manual_seed(call)
+            results.append(module(torch.ones(4)))
+        assert torch.equal(*results)
+    executor = executor_of(scripted.forward.__jitlite_function__)
+    graph = executor.general.base
+    assert {flag.told(graph.inputs) for flag in flag_reads(graph)} == left
+
+
+class Chooses(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Sequential(nn.Linear(2, 2), nn.Dropout(), nn.ReLU())
+
+    def forward(self, x: Tensor, asked: bool) -> Tensor:
+        return self.layer(x) if asked else x * 2
+
+
+def test_what_is_not_read_need_not_be_there():
+    scripted = jitlite.script(Chooses().eval())
+    x = torch.ones(2)
+    for _ in range(4):
+        scripted(x, True)
+    assert specialized_flags(scripted)
+    del scripted.layer._modules["1"]
+    assert torch.equal(scripted(x, False), x * 2)
+    with pytest.raises(AttributeError):
+        scripted(x, True)
+
+
+def test_flags_that_calls_set_differently_are_left_open():
+    scripted = jitlite.script(nn.Sequential(nn.Linear(4, 4), nn.Dropout(), nn.Linear(4, 4), nn.Dropout()).eval())
+    with options.override(profiled_runs=2):
+        for call in range(6):
+            scripted.get_submodule("1").train(call % 2 == 0)
+            scripted(torch.ones(2, 4))
+    assert specialized_flags(scripted) == {"self.3.training": False}
