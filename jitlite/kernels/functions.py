@@ -35,6 +35,15 @@ class ProductVectors(Record, eq=True):
         return f"<{self.lanes} x i1>"
 
     @property
+    def count(self) -> str:
+        """Numbers of lanes, as wide as these."""
+        return f"i{8 * self.dtype.bytes}"
+
+    @property
+    def counts(self) -> str:
+        return f"<{self.lanes} x {self.count}>"
+
+    @property
     def suffix(self) -> str:
         """As names of intrinsics end."""
         return f"v{self.lanes}f{8 * self.dtype.bytes}"
@@ -198,9 +207,19 @@ class FunctionBuilder(LLVMBuilder):
     # -- vectors
 
     def mask(self, start: str, end: str) -> str:
-        """Which lanes are below the end, when the first one is at the start."""
+        """Which lanes are below the end, when the first one is at the start.
+
+        It compares numbers as wide as elements. LLVM's `get.active.lane.mask` compares 64 bits for each lane, and LLVM
+        22 ends the process where it is to be quick code for AVX-512.
+        """
         v = self.vectors
-        return self.intrinsic(f"{v.mask} @llvm.get.active.lane.mask.v{v.lanes}i1.i64(i64, i64)", start, end)
+        left = self.minimum(self.value(f"sub i64 {end}, {start}"), str(v.lanes))
+        if v.dtype.bytes < 8:
+            left = self.value(f"trunc i64 {left} to {v.count}")
+        first = self.value(f"insertelement {v.counts} poison, {v.count} {left}, i64 0")
+        lefts = self.value(f"shufflevector {v.counts} {first}, {v.counts} poison, <{v.lanes} x i32> zeroinitializer")
+        numbers = ", ".join(f"{v.count} {lane}" for lane in range(v.lanes))
+        return self.value(f"icmp slt {v.counts} <{numbers}>, {lefts}")
 
     def vector(self, place: str, mask: str | None = None) -> str:
         """The elements from a place on; zero where masked out."""
