@@ -37,6 +37,10 @@ def in_order(end: int, grain: int, count: int) -> list[tuple[int, int]]:
     return [(start, min(start + step, end)) for start in range(0, end, step)]
 
 
+_HELD: list[object] = []
+"""Functions whose addresses machine code has, which is kept: another one at the same address would be called."""
+
+
 class Scheduler:
     """Calls parts one after the other, in the opposite order, as if so many threads had shared the loop.
 
@@ -50,8 +54,9 @@ class Scheduler:
         kind = ctypes.CFUNCTYPE(
             ctypes.c_int32, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p
         )
-        self._held = kind(self._run)
-        self.address = ctypes.cast(self._held, ctypes.c_void_p).value
+        called = kind(self._run)
+        _HELD.append(called)
+        self.address = ctypes.cast(called, ctypes.c_void_p).value
 
     def _run(self, start: int, end: int, grain: int, part: int, context: int) -> int:
         assert start == 0 and end > 0 and grain > 0
