@@ -20,7 +20,7 @@ from jitlite.base.errors.names import NO_ATTRIBUTE
 from jitlite.base.records import replace
 from jitlite.base.source import CompileError, NotSupportedError, SourceRange, did_you_mean
 from jitlite.frontend.classes.autograd_functions import AutogradFunctionClass
-from jitlite.frontend.classes.dataclass_methods import dataclass_method
+from jitlite.frontend.classes.dataclass_methods import dataclass_method, is_for_python_only
 from jitlite.frontend.emit.annotations import type_from_python
 from jitlite.frontend.emit.builder import Builder
 from jitlite.frontend.emit.callables import PythonCall
@@ -215,7 +215,7 @@ class ScriptClass(ObjectDefinition):
             for name, member in list(cls.__dict__.items()):
                 if isinstance(member, property) and function_mark(member.fget) is Mark.DEFAULT:
                     self._compile_property(name)
-                elif inspect.isfunction(member) and not name.startswith("__jit"):
+                elif inspect.isfunction(member) and not name.startswith("__jit") and not is_for_python_only(member):
                     method = self.method(name)
                     if method is not None:
                         self.program.ready(method)

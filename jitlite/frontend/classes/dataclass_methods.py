@@ -28,6 +28,7 @@ def dataclass_method(cls: type, function: Any) -> Generated | None:
     Raises:
         NotSupportedError: where TorchScript cannot express the method.
     """
+    function = _unwrapped(function)  # `__repr__` is wrapped, so that it does not recurse for ever
     if not is_generated(function):
         return None
     owners = [c for c in cls.__mro__ if any(_unwrapped(m) is function for m in c.__dict__.values())]
@@ -65,6 +66,14 @@ def _hash(fields: Sequence[dataclasses.Field[object]]) -> list[str]:
 def is_generated(function: object) -> bool:
     """Was the function made by `dataclasses`, from a text?"""
     return inspect.isfunction(function) and function.__code__.co_filename == "<string>"
+
+
+def is_for_python_only(function: object) -> bool:
+    """Is it a generated method that scripts do without: what guards a frozen object, or what pickle and copies call?"""
+    found: Any = _unwrapped(function)
+    if is_generated(found):
+        return found.__name__ in ("__setattr__", "__delattr__")
+    return inspect.isfunction(found) and found.__code__.co_filename == dataclasses.__file__
 
 
 def _unwrapped(member: object) -> object:
