@@ -42,7 +42,7 @@ _DISPATCH = 4
 """Steps that a guard takes whatever it asks: a call more, and a counter."""
 
 _LARGEST = 2_000
-"""Nodes of a graph beyond which specializing is not tried: it would take seconds."""
+"""Nodes of a graph beyond which only flags are tried, once: several attempts would take seconds."""
 
 _MOST_TOLD = 3
 """Flags that are named."""
@@ -104,9 +104,10 @@ def specialize(
         flags: how flags are set, as far as it is known.
         with_sizes: may the graph depend on the sizes of dimensions?
     """
-    if sum(1 for _ in graph.all_nodes()) > _LARGEST:
-        return None
     declared = [v.type for v in graph.inputs]
+    if sum(1 for _ in graph.all_nodes()) > _LARGEST:
+        settings = _Settings(graph, flags or {})
+        return attempt(graph, declared, settings) if settings.flags else None
     levels = [
         [T.unshaped(t) if isinstance(d, T.OptionalType) else d for d, t in zip(declared, seen, strict=True)],
         _each(seen, _without_sizes),
