@@ -16,7 +16,7 @@ from jitlite.frontend.emit.branch_refinement import Branches
 from jitlite.frontend.emit.callables import ContextClass
 from jitlite.frontend.emit.conditions import emit_condition, insert_refinements
 from jitlite.frontend.emit.emitter import Emitter, statement
-from jitlite.frontend.emit.indexing import single_index
+from jitlite.frontend.emit.indexing import of_tuple_key, single_index
 from jitlite.frontend.emit.iterable_values import SliceValue
 from jitlite.frontend.emit.iteration import Body, emit_for, emit_loop
 from jitlite.frontend.emit.known_values import KnownValue
@@ -82,7 +82,7 @@ def emit_delete(em: Emitter, stmt: tree.Delete) -> None:
 
 def _delete_item(em: Emitter, target: tree.Subscript, range: SourceRange) -> None:
     container = em.emit(target.value)
-    index = single_index(em, target, container.type)
+    index = single_index(em, of_tuple_key(target, SimpleValue(container)), container.type)
     if isinstance(index, SliceValue):
         if not isinstance(container.type, T.ListType):
             raise NO_DELETE.unsupported("del deletes slices of lists only", target.range)
