@@ -318,17 +318,20 @@ class _DictMethod(SugaredValue):
     def call(self, b: Builder, range: SourceRange, args: Args, kwargs: Args) -> SugaredValue:
         owner = self.owner
         if self.name == "get":
-            key = args[0].in_graph(b.graph) if args else None
-            is_known, known = _written_out(key)
-            if not is_known:
-                return SimpleValue(owner._copy(b, range)).attr(b, range, "get").call(b, range, args, kwargs)
-            if known in owner.found:
-                return owner.element(b, range, key)
-            return SimpleValue(args[1].in_graph(b.graph) if len(args) > 1 else b.constant(None, range))
+            return self._get(b, range, args, kwargs)
         keys, values = owner._all(b, range), owner._parts(owner.found.values(), range)
         if self.name == "items":
             return SugaredTuple([SugaredTuple(pair) for pair in zip(keys, values, strict=True)])
         return SugaredTuple(keys if self.name == "keys" else values)
+
+    def _get(self, b: Builder, range: SourceRange, args: Args, kwargs: Args) -> SugaredValue:
+        owner, key = self.owner, args[0].in_graph(b.graph) if args else None
+        is_known, known = _written_out(key)
+        if key is None or not is_known:
+            return SimpleValue(owner._copy(b, range)).attr(b, range, "get").call(b, range, args, kwargs)
+        if known in owner.found:
+            return owner.element(b, range, key)
+        return SimpleValue(args[1].in_graph(b.graph) if len(args) > 1 else b.constant(None, range))
 
 
 def global_container(scope: Scope, meaning: Meaning, range: SourceRange) -> SugaredValue:
