@@ -93,7 +93,7 @@ class NamedTupleConstructor(SugaredValue):
         own = constructor_of_named_tuple(self.type.python_class)
         if own is not None:
             raise NO_SCRIPT_CLASS(
-                f"the named tuple '{self.type.python_class.__name__}' is made by a {own} of its own", range,
+                f"the named tuple '{self.type.annotation}' is made by a {own} of its own", range,
                 hint="give it a static method that computes the fields and makes one",
             )  # fmt: skip
         matched = match_call(self.schema, b.graph, range, args, kwargs)
