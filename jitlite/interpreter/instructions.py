@@ -38,6 +38,7 @@ from jitlite.interpreter.instruction_specs import (
 from jitlite.interpreter.stack import CALL_FOR_ONE_RESULT, pop_several, push_results
 from jitlite.ir.awaits import Await
 from jitlite.ir.formatting import format_by_position
+from jitlite.ir.object_creation import maker_of
 from jitlite.ir.values import UNINITIALIZED, checker, named_tuple_class, object_class, script_method, special_method
 from jitlite.operators.prims import make_exception, tolist
 from jitlite.operators.tensors import number_to_tensor
@@ -300,13 +301,13 @@ def INIT_ATTR(frame: CallFrame, x: str, n: int) -> None:
 
 def _link_class(code: Code, position: int) -> Linked:
     wanted: Any = code.types[code.instructions[position].x]
-    return CREATE_OBJECT, object_class(wanted), 0
+    return CREATE_OBJECT, maker_of(object_class(wanted)), 0
 
 
 @instruction(x=Operand.TYPE, pushes=1, link=_link_class)
 def CREATE_OBJECT(frame: CallFrame, x: Any, n: int) -> None:
     """Push a new object of class X; its `__init__` is called separately."""
-    frame.stack.append(x.__new__(x))
+    frame.stack.append(x())
 
 
 @instruction(pops=1, pushes=1)

@@ -279,7 +279,7 @@ def _in_dict(t: Type) -> str:
 
 
 DICT_KEYS = (STRING, INT, FLOAT, BOOL, COMPLEX, DEVICE, TENSOR)
-"""What may key a dict."""
+"""What keys the dicts of TorchScript. `may_be_key` has what keys dicts of jitlite's as well."""
 
 
 class SetType(Type):

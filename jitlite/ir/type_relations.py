@@ -20,6 +20,7 @@ from jitlite.ir.type_kinds import (
     CAPSULE,
     COMPLEX,
     DEVICE,
+    DICT_KEYS,
     FLOAT,
     GENERATOR,
     INT,
@@ -254,6 +255,11 @@ def may_be_in_set(t: Type) -> bool:
     if isinstance(t, TupleType):
         return t.names is None and all(map(may_be_in_set, t.elements))
     return t in _HASHED or isinstance(t, EnumType)
+
+
+def may_be_key(t: Type) -> bool:
+    """Can values of the type be the keys of a dict: those of TorchScript's dicts, and what may be in sets."""
+    return t in DICT_KEYS or may_be_in_set(t)
 
 
 _HASHED = frozenset({INT, FLOAT, BOOL, COMPLEX, STRING, NONE, NUMBER, DEVICE})

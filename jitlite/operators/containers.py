@@ -19,8 +19,8 @@ from jitlite.ir.ops import op, op_family
 from jitlite.ir.traits import Link, Spelling, Trait, known
 from jitlite.ir.values import class_type_of, special_method
 
-KEYS = "str int float bool complex Tensor"
-"""The types for which torch has operators on dicts with such keys."""
+KEYS = "str int float bool complex Tensor tKey"
+"""The types for which torch has operators on dicts with such keys, and those of all other keys."""
 
 _COMPARED = "int float bool str Tensor"
 """The element types of lists for which torch has comparing operators."""

@@ -40,6 +40,7 @@ from jitlite.ir.code_text import (
 from jitlite.ir.formatting import format_by_position
 from jitlite.ir.graph import Node, Value, constant_of, is_constant
 from jitlite.ir.node_attributes import int_attribute, str_attribute
+from jitlite.ir.object_creation import maker_of
 from jitlite.ir.object_flow import Likelihood, ObjectFlow
 from jitlite.ir.ops import Op, fn_with_objects
 from jitlite.ir.types import Type
@@ -248,8 +249,7 @@ def _index(node: Node, first: int) -> Text:
 
 def _new_object(node: Node) -> Form:
     made: Any = node.output.type
-    cls = object_class(made)
-    return Form(fixed("{f}()"), partial(cls.__new__, cls))
+    return Form(fixed("{f}()"), maker_of(object_class(made)))
 
 
 def _python_function(node: Node) -> Form:

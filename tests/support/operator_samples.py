@@ -26,6 +26,7 @@ BY_TYPE = {
     T.TENSOR: [T0, T1],
     T.VarType.of("t"): [1, "x"],
     T.VarType.of("tVal"): [1, 2, [3], "x"],
+    T.VarType.of("tKey"): [(1, "a"), (2, "b"), (1, "b")],
 }
 
 

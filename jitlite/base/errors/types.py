@@ -292,7 +292,8 @@ NO_KEY = ErrorKind(
     "J0210",
     "type that cannot be a key",
     """
-    The keys of a dict are strings, ints, floats, complex numbers, bools, devices or tensors.
+    The keys of a dict are strings, ints, floats, complex numbers, bools, devices, tensors, members of enums, or tuples
+    of these.
     """,
     wrong="""
 import jitlite

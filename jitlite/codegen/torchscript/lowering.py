@@ -12,9 +12,9 @@ from jitlite.base.errors.ways_out import NOT_IN_ARCHIVE
 from jitlite.codegen.torchscript.container_indices import lower_index
 from jitlite.codegen.torchscript.formats_out import LOWERINGS as FORMATS
 from jitlite.codegen.torchscript.item_lowering import lower_assignment, lower_item, lower_set_item
-from jitlite.codegen.torchscript.set_lowering import drop_unused_sets, lower_lookup, refuse_sets
 from jitlite.codegen.torchscript.shown_out import LOWERINGS as SHOWN
 from jitlite.codegen.torchscript.shown_out import shows_as_text
+from jitlite.codegen.torchscript.unknown_containers import drop_unused_sets, lower_lookup, refuse_unknown_containers
 from jitlite.ir import types as T
 from jitlite.ir.graph import Graph, Node, Value
 from jitlite.ir.loop_forms import canonicalize_modified_loops
@@ -46,7 +46,7 @@ def lowered(graph: Graph, *, is_ours: bool = False) -> Graph:
             node.destroy()
     drop_unused_sets(graph)
     _refuse_constructs(graph)
-    refuse_sets(graph)
+    refuse_unknown_containers(graph)
     return graph
 
 

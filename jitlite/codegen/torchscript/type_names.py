@@ -12,6 +12,7 @@ from typing import Any
 
 from jitlite.base.errors.ways_out import NOT_IN_ARCHIVE
 from jitlite.base.source import SourceRange
+from jitlite.codegen.torchscript.unknown_containers import unknown_container
 from jitlite.ir import types as T
 from jitlite.ir.code_text import Identifier, Text, code, cut, dotted, fixed, identifier, joined, made_identifier
 from jitlite.ir.types import Type
@@ -108,7 +109,7 @@ class TypeNames:
         """
         if is_named(type):
             return self.name(type)
-        unknown = "a set" if isinstance(type, T.SetType) else _UNKNOWN_TO_TORCH.get(type)
+        unknown = unknown_container(type) or _UNKNOWN_TO_TORCH.get(type)
         if unknown is not None:
             raise NOT_IN_ARCHIVE(f"{unknown} has no type in an archive", range)
         parts = joined(", ", [self.text(part, range) for part in type.contained])

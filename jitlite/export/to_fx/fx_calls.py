@@ -27,6 +27,7 @@ from jitlite.ir import ops
 from jitlite.ir import types as T
 from jitlite.ir.graph import Node, Value, constant_of, is_constant
 from jitlite.ir.int_codes import int_coded, is_int_coded
+from jitlite.ir.object_creation import maker_of
 from jitlite.ir.ops import Effect, Op
 from jitlite.ir.schema import Argument
 from jitlite.ir.type_parser import parse_type
@@ -358,8 +359,7 @@ def new_dict(*pairs: tuple[object, object]) -> dict[Any, Any]:
 def new_object(name: str) -> Any:
     """An instance of the class of this name, `module:Class`, before its `__init__`."""
     _refuse_tracing("an object")
-    cls = _class(name)
-    return cls.__new__(cls)
+    return maker_of(_class(name))()
 
 
 def make(name: str, *args: object) -> Any:

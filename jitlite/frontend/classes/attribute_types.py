@@ -99,7 +99,7 @@ def _common(values: Iterable[object], what: str, class_types: ClassTypes) -> Typ
 
 
 def _key_type(key: Type) -> Type:
-    if key not in T.DICT_KEYS:
+    if not T.may_be_key(key):
         raise NoType(f"a dict cannot have keys of type {key.annotation}")
     return key
 

@@ -21,6 +21,7 @@ from jitlite.base.records import replace
 from jitlite.base.source import CompileError, NotSupportedError, SourceRange, did_you_mean
 from jitlite.frontend.classes.autograd_functions import AutogradFunctionClass
 from jitlite.frontend.classes.dataclass_methods import dataclass_method, is_for_python_only
+from jitlite.frontend.classes.object_creation import check_creation, takes_any_arguments
 from jitlite.frontend.emit.annotations import type_from_python
 from jitlite.frontend.emit.builder import Builder
 from jitlite.frontend.emit.callables import PythonCall
@@ -377,16 +378,12 @@ class ClassValue(SugaredValue):
     def call(self, b: Builder, range: SourceRange, args: Args, kwargs: Args) -> SugaredValue:
         definition = self.definition
         definition.complete()
+        if args or kwargs:
+            check_creation(self.type.python_class, range)
         made = b.node("prim::CreateObject", [], [self.type], range).output
         if definition.method("__init__") is not None:
             definition.bound(made, "__init__").call(b, range, args, kwargs)
-        elif (args or kwargs) and inspect.isfunction(self.type.python_class.__new__):
-            cls = self.type.python_class
-            raise NO_SCRIPT_CLASS(
-                f"'{cls.__name__}' makes its objects in __new__, which scripts do not call", range,
-                hint=instead_of_class(cls) or "make them in __init__",
-            )  # fmt: skip
-        elif args or kwargs:
+        elif (args or kwargs) and not takes_any_arguments(self.type.python_class):
             raise WRONG_COUNT(f"{self.type.annotation}() takes no arguments", range)
         return SimpleValue(made)
 

@@ -10,7 +10,14 @@ from jitlite.base.source import SourceRange
 from jitlite.frontend.emit.branch_refinement import refined
 from jitlite.frontend.emit.builtin_names import BINARY_METHODS
 from jitlite.frontend.emit.emitter import Emitter, expression, statement
-from jitlite.frontend.emit.indexing import emit_slice, emit_subscript_assign, set_item, single_index, tensor_index
+from jitlite.frontend.emit.indexing import (
+    emit_slice,
+    emit_subscript_assign,
+    of_tuple_key,
+    set_item,
+    single_index,
+    tensor_index,
+)
 from jitlite.frontend.emit.iterable_values import SliceValue
 from jitlite.frontend.emit.library_calls import call_library, repeated_text
 from jitlite.frontend.emit.list_slices import assign_slice
@@ -245,6 +252,7 @@ def _augment_subscript(em: Emitter, stmt: tree.AugAssign, target: tree.Subscript
     if isinstance(container.type, T.ListType) and isinstance(target.indices[0], tree.SliceExpr):
         _augment_slice(em, stmt, target, container)
         return
+    target = of_tuple_key(target, SimpleValue(container))
     if target.is_of_tuple or isinstance(target.indices[0], tree.SliceExpr):
         raise NO_ASSIGNMENT.unsupported(
             f"Sliced expression not yet supported for {container.type.annotation} augmented assignment", target.range

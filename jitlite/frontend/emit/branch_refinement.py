@@ -106,8 +106,10 @@ class _State:
 
     def __init__(self, em: Emitter) -> None:
         self.em = em
-        self.frames = [(f, dict(f.types), dict(f.declared), dict(f.sugared), dict(f.facts), set(f.dropped))
-                       for f in em.frame.chain()]  # fmt: skip
+        self.frames = [
+            (f, dict(f.types), dict(f.declared), dict(f.sugared), dict(f.facts), set(f.dropped), dict(f.possible))
+            for f in em.frame.chain()
+        ]
         self.reasons = dict(em.frame.reasons)
         self.merged = [r.merged for r in em.returns]
         self.blocks, self.lists = (set(em.leaving), set(em.jumping)), len(em.empty_literals)
@@ -118,8 +120,9 @@ class _State:
         """Take back what has been emitted since, but the nodes outside the block."""
         em = self.em
         em.effects.clear()
-        for f, types, declared, sugared, facts, dropped in self.frames:
+        for f, types, declared, sugared, facts, dropped, possible in self.frames:
             f.types, f.declared, f.sugared, f.facts, f.dropped = types, declared, sugared, facts, dropped
+            f.possible = possible
         em.frame.reasons.clear()
         em.frame.reasons.update(self.reasons)
         del em.returns[len(self.merged) :]

@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any, Protocol
 
 from jitlite.base.errors.calls import WRONG_ARGUMENTS, WRONG_KEYWORD
+from jitlite.base.errors.classes import NO_SCRIPT_CLASS
 from jitlite.base.errors.names import NO_ATTRIBUTE
 from jitlite.base.source import CompileError, SourceRange, did_you_mean
 from jitlite.frontend.emit.builder import Builder
@@ -17,6 +18,7 @@ from jitlite.frontend.emit.values import Args, SimpleValue, SugaredValue
 from jitlite.ir import types as T
 from jitlite.ir.constants import QualifiedClassName
 from jitlite.ir.graph import Value, constant_of
+from jitlite.ir.object_creation import constructor_of_named_tuple
 from jitlite.ir.schema import Argument, Schema, function_schema
 from jitlite.ir.types import Type
 from jitlite.ir.unit import Function
@@ -88,6 +90,12 @@ class NamedTupleConstructor(SugaredValue):
         self.schema = function_schema(type.qualified_name or "NamedTuple", arguments, [type])
 
     def call(self, b: Builder, range: SourceRange, args: Args, kwargs: Args) -> SugaredValue:
+        own = constructor_of_named_tuple(self.type.python_class)
+        if own is not None:
+            raise NO_SCRIPT_CLASS(
+                f"the named tuple '{self.type.annotation}' is made by a {own} of its own", range,
+                hint="give it a static method that computes the fields and makes one",
+            )  # fmt: skip
         matched = match_call(self.schema, b.graph, range, args, kwargs)
         return SimpleValue(b.make_tuple(matched.inputs, self.type))
 

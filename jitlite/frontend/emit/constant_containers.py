@@ -34,7 +34,7 @@ from jitlite.frontend.emit.sets import (
     method_of_set,
     set_of,
 )
-from jitlite.frontend.emit.values import Args, ConstantValue, SimpleValue, SugaredTuple, SugaredValue
+from jitlite.frontend.emit.values import Args, SimpleValue, SugaredTuple, SugaredValue
 from jitlite.frontend.syntax import tree
 from jitlite.ir import types as T
 from jitlite.ir.constants import type_of_constant
@@ -231,7 +231,7 @@ class GlobalContainer(SugaredValue):
 
     def has_item(self, b: Builder, range: SourceRange, item: Value) -> Value:
         parts = self._all(b, range)
-        if not all(isinstance(p, ConstantValue) for p in parts):
+        if not all(plain_constant(v)[0] for v in self.found):
             raise PYTHON_ONLY(f"only constants can be looked up, and {self.kind} holds others", range)
         return _contains(b, range, item, [p.as_value(b, range) for p in parts])
 
@@ -250,9 +250,10 @@ class GlobalContainer(SugaredValue):
     def element(self, b: Builder, range: SourceRange, index: Value) -> SugaredValue:
         if isinstance(self.found, set | frozenset):
             raise NO_INDEX(f"'{type(self.found).__name__}' object is not subscriptable", range)
-        if is_constant(index):
+        is_known, key = _written_out(index)
+        if is_known:
             try:
-                return sugared_from_python(self.scope, self.found[constant_of(index)], "element", range)
+                return sugared_from_python(self.scope, self.found[key], "element", range)
             except (LookupError, TypeError) as error:
                 raise PYTHON_ERROR(f"{type(error).__name__}: {error}", range) from None
         return self._chosen(b, range, index) or SimpleValue(self._copy(b, range)).element(b, range, index)
@@ -282,7 +283,7 @@ class GlobalContainer(SugaredValue):
             return b.make_list(common, known)
         keys = [p.as_value(b, range) for p in self._parts(self.found, range)]
         key = T.unify_all([k.type for k in keys])
-        if key not in T.DICT_KEYS:
+        if key is None or not T.may_be_key(key):
             raise PYTHON_ONLY(f"the keys of {self.kind} are of no type that dicts of scripts have", range)
         return b.make_dict(T.DictType.of(key, common), keys, known)
 
@@ -298,6 +299,16 @@ class GlobalContainer(SugaredValue):
         raise PYTHON_ONLY(f"'{name}' of {self.kind} isn't supported", range, hint="pass it as an argument")
 
 
+def _written_out(value: Value | None) -> tuple[bool, Any]:
+    """Whether a value is a constant or a tuple of constants, and which."""
+    if value is None:
+        return False, None
+    if value.node.kind != "prim::TupleConstruct":
+        return is_constant(value), constant_of(value, None)
+    parts = [_written_out(part) for part in value.node.inputs]
+    return all(known for known, _ in parts), tuple(part for _, part in parts)
+
+
 class _DictMethod(SugaredValue):
     def __init__(self, owner: GlobalContainer, name: str) -> None:
         self.owner = owner
@@ -307,16 +318,20 @@ class _DictMethod(SugaredValue):
     def call(self, b: Builder, range: SourceRange, args: Args, kwargs: Args) -> SugaredValue:
         owner = self.owner
         if self.name == "get":
-            key = args[0].in_graph(b.graph) if args else None
-            if key is None or not is_constant(key):
-                return SimpleValue(owner._copy(b, range)).attr(b, range, "get").call(b, range, args, kwargs)
-            if constant_of(key) in owner.found:
-                return owner.element(b, range, key)
-            return SimpleValue(args[1].in_graph(b.graph) if len(args) > 1 else b.constant(None, range))
+            return self._get(b, range, args, kwargs)
         keys, values = owner._all(b, range), owner._parts(owner.found.values(), range)
         if self.name == "items":
             return SugaredTuple([SugaredTuple(pair) for pair in zip(keys, values, strict=True)])
         return SugaredTuple(keys if self.name == "keys" else values)
+
+    def _get(self, b: Builder, range: SourceRange, args: Args, kwargs: Args) -> SugaredValue:
+        owner, key = self.owner, args[0].in_graph(b.graph) if args else None
+        is_known, known = _written_out(key)
+        if key is None or not is_known:
+            return SimpleValue(owner._copy(b, range)).attr(b, range, "get").call(b, range, args, kwargs)
+        if known in owner.found:
+            return owner.element(b, range, key)
+        return SimpleValue(args[1].in_graph(b.graph) if len(args) > 1 else b.constant(None, range))
 
 
 def global_container(scope: Scope, meaning: Meaning, range: SourceRange) -> SugaredValue:

@@ -248,12 +248,12 @@ def _dict_type(range: SourceRange, keys: Sequence[Type], values: Sequence[Type])
 
 def check_key_type(range: SourceRange, key: Type) -> None:
     """Raise for a type that cannot key a dict."""
-    if T.unshaped(key) not in T.DICT_KEYS:
+    if not T.may_be_key(T.unshaped(key)):
         raise NO_KEY(
             f"Dicts may only contain homogeneous keys, but the type of the first generated key was {key.annotation}, "
             "which cannot be the key of a dict",
             range,
-            expected=_names(T.DICT_KEYS),
+            expected=f"{_names(T.DICT_KEYS)}, a member of an enum, or a tuple of these",
             found=key.annotation,
         )
 

@@ -39,6 +39,7 @@ from jitlite.frontend.emit.known_values import LazyIterable
 from jitlite.frontend.emit.named_tuples import member_of_named_tuple
 from jitlite.frontend.emit.open_types import is_tuple_of_any_length
 from jitlite.frontend.emit.plain_methods import method_of_plain_value
+from jitlite.frontend.emit.possibly_set import read_possible
 from jitlite.frontend.emit.return_types import ReturnTypes, Unset, hint_for_result
 from jitlite.frontend.emit.scope import Frame, Path, Refinements, RefinementSet
 from jitlite.frontend.emit.sequences import ListAsTuple, SequencePart, spread_list
@@ -257,7 +258,8 @@ class Emitter(Builder):
         if name.startswith(OUTSIDE):
             name = name.removeprefix(OUTSIDE)
             return BUILTINS.get(name) or self._from_outside(name, range)
-        found = self.frame.find(self, name) or BUILTINS.get(name)
+        found = self.frame.find(self, name) or read_possible(self, self.frame, self.unset, name)
+        found = found or BUILTINS.get(name)
         if found is not None:
             return found
         if name in self.frame.reasons:

@@ -14,6 +14,7 @@ from jitlite.base.records import Record
 from jitlite.base.source import SourceRange
 from jitlite.frontend.emit.branch_refinement import refined, refined_sugar
 from jitlite.frontend.emit.chosen_parts import chosen_part
+from jitlite.frontend.emit.constant_containers import GlobalContainer
 from jitlite.frontend.emit.emitter import Emitter, expression
 from jitlite.frontend.emit.iterable_values import RangeValue, SliceValue
 from jitlite.frontend.emit.list_slices import assign_slice
@@ -44,6 +45,7 @@ def emit_subscript(em: Emitter, expr: tree.Subscript, hint: Type | None) -> Suga
         return subscript_range(em, expr.range, base, single_index(em, expr, T.INT))
     if isinstance(base, SugaredTuple | ConstantValue):
         base = SimpleValue(base.as_value(em, expr.value.range))
+    expr = of_tuple_key(expr, base)
     if not isinstance(base, SimpleValue):
         if expr.is_of_tuple:
             raise TENSOR_INDEX("multidimensional indexing works on tensors only", expr.range, found=base.kind)
@@ -76,6 +78,25 @@ def _symbolic_part(em: Emitter, expr: tree.Subscript, base: SugaredTuple) -> Sug
     if is_constant(position) or not all(part.is_symbolic for part in base.parts):
         return base.element(em, expr.range, position)
     return chosen_part(em, expr.range, position, [], base.parts)
+
+
+def of_tuple_key(expr: tree.Subscript, container: SugaredValue) -> tree.Subscript:
+    """`d[1, "a"]` as `d[(1, "a")]`, for what may be asked for a tuple: dicts that have such keys, and objects."""
+    if not expr.is_of_tuple or any(isinstance(i, tree.SliceExpr | tree.Dots) for i in expr.indices):
+        return expr
+    if not _takes_tuples(container):
+        return expr
+    key = tree.TupleLiteral(expr.indices, range=expr.indices[0].range)
+    return tree.Subscript(expr.value, (key,), range=expr.range)
+
+
+def _takes_tuples(container: SugaredValue) -> bool:
+    if isinstance(container, GlobalContainer):
+        return isinstance(container.found, dict)
+    if not isinstance(container, SimpleValue):
+        return False
+    t = container.value.type
+    return is_object(container.value) or (isinstance(t, T.DictType) and t.key not in T.DICT_KEYS)
 
 
 def single_index(em: Emitter, expr: tree.Subscript, of: Type) -> Value | SliceValue:
@@ -352,6 +373,7 @@ def emit_subscript_assign(em: Emitter, range: SourceRange, target: tree.Subscrip
     if T.is_subtype(container.type, T.TENSOR):
         _assign_into_tensor(em, range, container, target, value)
         return
+    target = of_tuple_key(target, SimpleValue(container))
     found = single_index(em, target, container.type) if isinstance(container.type, T.ListType) else None
     if isinstance(found, SliceValue):
         assign_slice(em, range, container, found, value.in_graph(em.graph))

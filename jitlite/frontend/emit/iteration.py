@@ -16,6 +16,7 @@ from jitlite.frontend.emit.emitter import Emitter
 from jitlite.frontend.emit.generators import GeneratorValue
 from jitlite.frontend.emit.iterable_values import ZipValue, list_length_positions
 from jitlite.frontend.emit.known_values import KnownValue, LazyIterable
+from jitlite.frontend.emit.possibly_set import note_possible
 from jitlite.frontend.emit.scope import Condition, LoopTypes
 from jitlite.frontend.emit.values import SimpleValue, SugaredValue
 from jitlite.frontend.syntax import tree
@@ -211,6 +212,7 @@ def _emit_loop(
         if block not in em.leaving | em.jumping:
             types.go_on(frame)
     types.finish()
+    note_possible(outer, frame, node)
     if found is not None and tree.Break not in body.jumps:
         insert_refinements(em, found.refinements.negation(), range)
 
@@ -254,9 +256,10 @@ def _emit_rounds(
                 goes_on = em.op("aten::__and__", [goes_on, in_bound], range=range)
             condition_block.add_output(goes_on)
         block.add_input(T.INT)
-        with em.in_loop("loop", on_break), em.inside(block):
+        with em.in_loop("loop", on_break), em.inside(block) as frame:
             assign_targets(em, targets, [source.element(em, range, em.number(position, range))], range)
             body.emit()
+        note_possible(em.frame, frame, node)
 
 
 _range = range

@@ -17,6 +17,7 @@ from jitlite.base.source import CompileError, SourceRange
 from jitlite.frontend.emit.builder import Builder
 from jitlite.frontend.emit.empty_literals import unknown_elements
 from jitlite.frontend.emit.interfaces import bodies_that_fail
+from jitlite.frontend.emit.return_types import Unset
 from jitlite.frontend.emit.ssa import is_meaningful_name
 from jitlite.frontend.emit.values import SimpleValue, SugaredValue
 from jitlite.ir import types as T
@@ -139,6 +140,8 @@ class Frame:
         """Where variables were last assigned to, for errors."""
         self.reasons: dict[str, str] = {} if parent is None else parent.reasons
         """Why a variable is not defined, shared by all frames of a function."""
+        self.possible: dict[str, Unset] = {}
+        """Variables that a loop before may have set; see `possibly_set`."""
         self.facts: Refinements = {} if parent is None else dict(parent.facts)
         """What is known here of the types of attributes and of elements of tuples."""
         self.dropped: set[Path] = set()
@@ -184,7 +187,9 @@ class Frame:
         """The name in the graph for an assignment of a value to the variable."""
         current = self.graph_name(name)
         scope = self._owner_of(name)
-        if scope is None or scope.parent is None or name in scope.renamed or not scope.parent.is_defined(name):
+        if scope is None or scope.parent is None or name in scope.renamed:
+            return current
+        if not scope.parent.is_defined(name) and all(name not in f.possible for f in scope.parent.chain()):
             return current
         outer = scope.parent.type_of(name)
         if value is None or outer is None or not T.is_subtype(value.type, T.unshaped(outer)):
@@ -399,6 +404,7 @@ class Frame:
         for frame in self.chain():
             removed |= frame.types.pop(name, None) is not None
             frame.declared.pop(name, None)
+            frame.possible.pop(name, None)
             removed |= frame.sugared.pop(name, None) is not None
         return removed
 

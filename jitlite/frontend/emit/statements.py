@@ -16,13 +16,14 @@ from jitlite.frontend.emit.branch_refinement import Branches
 from jitlite.frontend.emit.callables import ContextClass
 from jitlite.frontend.emit.conditions import emit_condition, insert_refinements
 from jitlite.frontend.emit.emitter import Emitter, statement
-from jitlite.frontend.emit.indexing import single_index
+from jitlite.frontend.emit.indexing import of_tuple_key, single_index
 from jitlite.frontend.emit.iterable_values import SliceValue
 from jitlite.frontend.emit.iteration import Body, emit_for, emit_loop
 from jitlite.frontend.emit.known_values import KnownValue
 from jitlite.frontend.emit.library_calls import filtered
 from jitlite.frontend.emit.list_slices import delete_slice
 from jitlite.frontend.emit.objects import ObjectDefinition
+from jitlite.frontend.emit.possibly_set import read_possible
 from jitlite.frontend.emit.return_types import Returned
 from jitlite.frontend.emit.scope import Condition, Frame
 from jitlite.frontend.emit.special_methods import call_magic, is_object
@@ -72,17 +73,22 @@ def _leaves(statements: Sequence[tree.Stmt]) -> bool:
 def emit_delete(em: Emitter, stmt: tree.Delete) -> None:
     for target in stmt.targets:
         if isinstance(target, tree.Var):
-            if not em.frame.remove(target.name.name):
-                raise UNKNOWN_NAME(f"undefined value {target.name.name}", target.range)
+            _delete_variable(em, target.name.name, target.range)
         elif isinstance(target, tree.Subscript):
             _delete_item(em, target, target.range)
         else:
             raise NO_DELETE.unsupported("del works on variables and on items of lists and dicts", target.range)
 
 
+def _delete_variable(em: Emitter, name: str, range: SourceRange) -> None:
+    if not em.frame.is_defined(name) and read_possible(em, em.frame, em.unset, name) is None:
+        raise UNKNOWN_NAME(f"undefined value {name}", range)
+    em.frame.remove(name)
+
+
 def _delete_item(em: Emitter, target: tree.Subscript, range: SourceRange) -> None:
     container = em.emit(target.value)
-    index = single_index(em, target, container.type)
+    index = single_index(em, of_tuple_key(target, SimpleValue(container)), container.type)
     if isinstance(index, SliceValue):
         if not isinstance(container.type, T.ListType):
             raise NO_DELETE.unsupported("del deletes slices of lists only", target.range)

@@ -27,7 +27,6 @@ from jitlite.ir.types import (
     CAPSULE,
     COMPLEX,
     DEVICE,
-    DICT_KEYS,
     DTYPE_NAMES,
     FLOAT,
     GENERATOR,
@@ -48,6 +47,7 @@ from jitlite.ir.types import (
     Type,
     UnionType,
     may_be_in_set,
+    may_be_key,
 )
 
 T = TypeVar("T")
@@ -204,10 +204,10 @@ def find(table: dict[object, T], key: object) -> T | None:
 
 
 def _dict_type(key: Type, value: Type, place: SourceRange | None) -> Type:
-    if key not in DICT_KEYS and key is not ANY:
+    if not may_be_key(key) and key is not ANY:
         raise NO_KEY(
             f"Cannot create dict for key type '{key.annotation}', only int, float, complex, Tensor, device and "
-            "string keys are supported",
+            "string keys, members of enums, and tuples of these are supported",
             place,
         )
     return DictType.of(key, value)

@@ -1,8 +1,8 @@
 """Variables that may not have been set where they are read.
 
-A `with` whose manager ended an exception goes on behind its body, though not all of the body has run. As in Python, a
-variable that is first set in there may then be read or not, depending on how far the body came. So a flag goes with
-it, and reading it looks at the flag:
+A `with` whose manager ended an exception goes on behind its body, though not all of the body has run, and the body of a
+loop need not run at all (`possibly_set.py`). As in Python, a variable that is first set in there may then be read or
+not, depending on how far the body came. So a flag goes with it, and reading it looks at the flag:
 
                                           prim::Store[name="$has x"](%false)
     prim::Store[name="x"](%a)       =>    prim::Store[name="x"](%a)
@@ -19,28 +19,25 @@ for an `else`, is neither read nor set: the flag stays as it is.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from jitlite.base.source import SourceRange
 from jitlite.frontend.emit.callables import ExceptionClass
 from jitlite.frontend.emit.emitter import Emitter
+from jitlite.frontend.emit.possibly_set import accesses, all_accesses
+from jitlite.frontend.emit.return_types import Unset
 from jitlite.ir import types as T
-from jitlite.ir.graph import Block, Node
+from jitlite.ir.graph import Node
+from jitlite.ir.traits import Trait
 
 
 def check_reads(em: Emitter) -> None:
     """Let reading a variable that has not been set raise an UnboundLocalError."""
     for name, variable in em.unset.items():
-        accesses = list(_accesses(em.graph.block, name))
-        first: Node | None = next(em.graph.block.nodes, None)
-        stored = [node.input.type for node in accesses if node.kind == "prim::Store"]
-        if first is None or not all(T.is_subtype(t, variable.type) for t in stored):
-            first = variable.node  # elsewhere it is another variable, of another type
+        found = list(accesses(em.graph.block, name))
         flag = f"$has {name}"
-        with em.graph.inserting_before(first):
+        with em.graph.inserting_before(_first(em, name, variable)):
             _store(em, flag, False)
             em.graph.insert("prim::Store", (em.uninitialized(variable.type),), (), {"name": name})
-        for node in accesses:
+        for node in found:
             if node in em.moves:
                 continue
             if node.kind == "prim::Store":
@@ -50,17 +47,28 @@ def check_reads(em: Emitter) -> None:
                 _check(em, node, name, flag, variable.node.range)
 
 
-def _accesses(block: Block, name: str) -> Iterator[Node]:
-    """The Loads and Stores of a variable of the function."""
-    for node in block.nodes:
-        if node.kind in ("prim::Load", "prim::Store"):
-            if node.attributes["name"] == name:
-                yield node
-            continue
-        for inner in node.blocks:
-            found = list(_accesses(inner, name))
-            own = node.kind == "prim::ComprehensionScope" and any(n.kind == "prim::Store" for n in found)
-            yield from () if own else found
+def _first(em: Emitter, name: str, variable: Unset) -> Node:
+    """The node before which the variable begins to exist: the first of the function where all it holds is of one type.
+
+    Elsewhere the name may be that of another variable, of another type; a loop hands on what the one before has set.
+    """
+    first = next(em.graph.block.nodes, None)
+    stored = (n.input.type for n in all_accesses(em.graph, name) if n.kind == "prim::Store")
+    if first is not None and all(T.is_subtype(t, variable.type) for t in stored):
+        return first
+    return _outermost_loop(variable.node) if variable.node.kind == "prim::Loop" else variable.node
+
+
+def _outermost_loop(loop: Node) -> Node:
+    """The outermost loop around a loop, in the same function."""
+    found, around = loop, loop
+    while around.block is not None and around.block.owner is not None:
+        around = around.block.owner
+        if around.has(Trait.FUNCTION_SCOPE):
+            break
+        if around.kind == "prim::Loop":
+            found = around
+    return found
 
 
 def _store(em: Emitter, name: str, value: bool) -> None:

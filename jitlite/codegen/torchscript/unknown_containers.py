@@ -1,4 +1,7 @@
-"""Sets in terms of TorchScript, which has none: only a look whether something is in one that nobody changes."""
+"""Sets in terms of TorchScript, which has none: only a look whether something is in one that nobody changes.
+
+Dicts keyed by members of enums or by tuples have no form there either.
+"""
 
 from __future__ import annotations
 
@@ -52,22 +55,38 @@ def drop_unused_sets(graph: Graph) -> None:
             node.destroy()
 
 
-def refuse_sets(graph: Graph) -> None:
-    """Raise for the first node that takes or gives a set.
+def refuse_unknown_containers(graph: Graph) -> None:
+    """Raise for the first node that takes or gives a set, or a dict whose keys TorchScript does not know.
 
     Raises:
         NotSupportedError: there is one.
     """
     for node in (*graph.all_nodes(), graph.block.return_node):
+        has_operator = node.kind.startswith("aten::")
         for value in (*node.inputs, *node.outputs):
-            if (found := _set_in(value.type)) is not None:
+            if (found := _unknown_in(value.type, has_operator)) is not None:
+                what, hint = (
+                    ("dicts with such keys", "use strings or ints as keys")
+                    if isinstance(found, T.DictType)
+                    else ("sets", "use a list, or a dict with True as values")
+                )
                 raise NOT_IN_ARCHIVE(
-                    f"TorchScript has no sets, so {found.annotation} has no form in an archive", node.range,
-                    hint="use a list, or a dict with True as values",
-                )  # fmt: skip
+                    f"TorchScript has no {what}, so {found.annotation} has no form in an archive", node.range, hint=hint
+                )
 
 
-def _set_in(t: Type) -> Type | None:
-    if isinstance(t, T.SetType):
+def _unknown_in(t: Type, has_operator: bool) -> Type | None:
+    """A set in a type, or a dict with such keys; TorchScript has dicts keyed by devices, but no operators on them."""
+    by_device = has_operator and isinstance(t, T.DictType) and t.key is T.DEVICE
+    if by_device or unknown_container(t):
         return t
-    return next((found for part in t.contained if (found := _set_in(part)) is not None), None)
+    return next((found for part in t.contained if (found := _unknown_in(part, has_operator)) is not None), None)
+
+
+def unknown_container(t: Type) -> str | None:
+    """What a set is, or a dict whose keys TorchScript's dicts cannot have; None for other types."""
+    if isinstance(t, T.SetType):
+        return "a set"
+    if isinstance(t, T.DictType) and T.unshaped(t.key) not in T.DICT_KEYS:
+        return f"a dict with keys of type {t.key.annotation}"
+    return None
