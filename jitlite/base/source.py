@@ -366,9 +366,15 @@ class Error(Exception):
     """An error of a running program for which eager Python has no type of its own."""
 
 
+def _swapped(name: str) -> set[str]:
+    """A name with each two of its neighbouring letters in the other order."""
+    return {name[:i] + name[i + 1] + name[i] + name[i + 2 :] for i in range(len(name) - 1)}
+
+
 def did_you_mean(name: str, candidates: Iterable[str]) -> str | None:
     """A hint naming the candidates spelled nearly like `name`, or None."""
     public = dict.fromkeys(c for c in candidates if c != name and (name.startswith("_") or not c.startswith("_")))
     other_case = [c for c in public if c.lower() == name.lower()]
     close = other_case or difflib.get_close_matches(name, public, n=3, cutoff=0.7)
+    close = close or [c for c in public if c in _swapped(name)]  # too unlike for the ratio in short names
     return f"did you mean {' or '.join(repr(c) for c in close)}?" if close else None

@@ -85,6 +85,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _parsed(parser: argparse.ArgumentParser, argv: Sequence[str] | None) -> argparse.Namespace:
     """The command line; arguments of a call may also stand behind options, where argparse does not look for them."""
     options, rest = parser.parse_known_args(argv)
+    if not hasattr(options, "command"):
+        parser.print_help(sys.stderr)
+        parser.exit(2)
     unknown = [word for word in rest if is_option(word) or not hasattr(options, "args")]
     if unknown:
         parser.error(unknown_words(options.command, unknown))
@@ -123,7 +126,7 @@ def _parser() -> argparse.ArgumentParser:
         prog="jitlite", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
     )
     parser.add_argument("--version", action="version", version=f"jitlite {jitlite.__version__}")
-    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+    commands = parser.add_subparsers(metavar="COMMAND")
     for _, command in sorted(COMMANDS.items()):
         command.add_to(commands)
     return parser

@@ -88,6 +88,8 @@ COMMANDS: dict[str, Command] = {}
 
 def argument(*names: str, **settings: object) -> Parameter:
     """A parameter for a declaration, as `add_argument` of argparse takes it."""
+    if settings.get("nargs") == "*":
+        settings.setdefault("default", [])  # without one, argparse calls the words required that may be left out
     return Parameter(names, settings)
 
 

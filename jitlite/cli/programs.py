@@ -91,10 +91,18 @@ def program_of(options: argparse.Namespace, *, run_code: bool = True) -> ChosenP
     if names_archive(target):
         place = getattr(options, "map_location", None)
         return _of_module(load_archive(target, options.allow, place, run_code=run_code), None, options, None)
-    owner, found = load_object(target)
+    made_of: list[type] = []
+
+    def make(cls: type[torch.nn.Module]) -> torch.nn.Module:
+        made_of.append(cls)
+        return _made(cls, options.init)
+
+    owner, found = load_object(target, make)
     if isinstance(owner, type) and issubclass(owner, torch.nn.Module) and callable(found):
         made = _made(owner, options.init)
         return _of_module(_scripted(made), made, options, target.rpartition(".")[2])
+    if options.init and not made_of and not (isinstance(found, type) and issubclass(found, torch.nn.Module)):
+        raise UsageError(f"--init is for classes of modules, and '{target}' is none")
     return _of_object(found, options)
 
 
@@ -123,8 +131,6 @@ def _scripted(module: torch.nn.Module) -> ScriptModule:
 def _of_object(found: object, options: argparse.Namespace) -> ChosenProgram:
     if isinstance(found, type) and issubclass(found, torch.nn.Module):
         found = _made(found, options.init)
-    elif options.init:
-        raise UsageError(f"--init is for classes of modules, and '{options.target}' is none")
     if isinstance(found, MethodType) and isinstance(found.__self__, torch.nn.Module):
         return _of_module(_scripted(found.__self__), found.__self__, options, found.__name__)
     if isinstance(found, torch.nn.Module):

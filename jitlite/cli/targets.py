@@ -55,8 +55,11 @@ def _is_of(value: object, home: str) -> bool:
     return callable(value) and getattr(value, "__module__", None) == home
 
 
-def load_object(target: str) -> tuple[object, object]:
+def load_object(target: str, make: Callable[[type[torch.nn.Module]], object]) -> tuple[object, object]:
     """The object that `FILE.py:NAME` or `MODULE:NAME` names, behind the one that it is an attribute of.
+
+    Args:
+        make: gives an object of a class of modules, of which the target names a part.
 
     Raises:
         UsageError: there is no such file, module or name.
@@ -68,10 +71,19 @@ def load_object(target: str) -> tuple[object, object]:
     found: Any = load_module(place)
     owner = found
     for part in name.split("."):
+        if _is_of_objects(found, part):
+            found = make(found)
         if not hasattr(found, part):
             raise UsageError(f"{place} has no '{part}'; {_what_it_has(found, part)}")
         owner, found, place = found, getattr(found, part), f"{place}{'.' if owner is not found else ':'}{part}"
     return owner, found
+
+
+def _is_of_objects(found: object, part: str) -> bool:
+    """May it be a part of objects of a class of modules? A name much like one that the class has is none."""
+    if not isinstance(found, type) or not issubclass(found, torch.nn.Module) or hasattr(found, part):
+        return False
+    return did_you_mean(part, programs_in(found)) is None
 
 
 def _without_name(target: str) -> str:
@@ -112,7 +124,7 @@ def _import_file(path: Path) -> ModuleType:
         spec.loader.exec_module(module)
     except (CompileError, BrokenPipeError):
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise ProgramError from error
     return module
 
@@ -124,7 +136,7 @@ def _import_module(name: str) -> ModuleType:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
         raise UsageError(f"'{name}' is neither a .py file nor a module: {error}") from None
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise ProgramError from error
 
 
@@ -198,7 +210,7 @@ def _read_graph(read: Callable[[], str], name: str) -> Graph:
         graph = parse(text)
         verify(graph)
     except CompileError:
-        parse(text, filename=name)  # the same error, with the name of the file
+        verify(parse(text, filename=name))  # the same error, with the name of the file
         raise
     except VerifyError as error:
         raise ProgramError from error

@@ -10,11 +10,15 @@ import shlex
 import shutil
 import subprocess
 import sys
+import sysconfig
 import threading
 import time
+import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TextIO, TypeVar
+
+from jitlite.base.source import OWN_FILES
 
 _T = TypeVar("_T")
 
@@ -129,13 +133,25 @@ def _painted(line: str) -> str:
 
 
 def error_text(error: BaseException) -> str:
-    """Type, message and notes of an exception in at most fifteen lines."""
+    """Type, message, and notes or place of an exception in at most fifteen lines."""
     lines = f"{type(error).__name__}: {error}".rstrip().rstrip(":").splitlines()
-    notes = [line for note in getattr(error, "__notes__", ()) for line in str(note).splitlines()]
+    notes = [line for note in getattr(error, "__notes__", ()) for line in str(note).splitlines()] or _place_of(error)
     room = _LONGEST_ERROR - len(notes)
     if len(lines) > room >= 1:
         lines = [*lines[: max(room - 1, 1)], "..."]
     return "\n".join((lines + notes)[:_LONGEST_ERROR])
+
+
+def _place_of(error: BaseException) -> list[str]:
+    """The line of the user's at which an exception was raised that no notes tell of, such as in a file's import."""
+    if isinstance(error, SyntaxError):  # it was raised by the parser, and tells itself where
+        return "".join(traceback.format_exception_only(error)[:-1]).splitlines()
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith(_NOT_THE_USERS)]
+    return "".join(traceback.format_list(frames[-1:])).splitlines()
+
+
+_NOT_THE_USERS = (OWN_FILES, *{sysconfig.get_path(name) for name in ("stdlib", "platlib", "purelib")}, "<")
+"""How the names of files begin whose lines are no user's: jitlite, libraries, and what importlib is frozen as."""
 
 
 def table(rows: Sequence[tuple[str, ...]]) -> str:

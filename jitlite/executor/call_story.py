@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+import torch
+
 from jitlite.base import options
 from jitlite.executor.executor import Executor
+from jitlite.interpreter.frames import ScriptTraceback, notes_of
+from jitlite.interpreter.value_words import in_brief
 
 _MOST_REASONS = 4
 _COUNTED = {
@@ -69,17 +73,29 @@ def _specialized(step: Executor) -> Iterator[str]:
 
 
 def run_and_tell(executor: Executor, bound: Sequence[object]) -> list[str]:
-    """Run a call, and say what ran it and how it ended."""
+    """Run a call, and say what ran it, how it ended, and what it was given."""
+    given = ", ".join(
+        f"{value.name.partition('.')[0]}: {in_brief(argument)}"
+        for value, argument in zip(executor.graph.inputs, bound, strict=True)
+        if not isinstance(argument, torch.nn.Module)
+    )
     chosen = executor.chosen(bound)
     before = chosen.state().counters
     ended = "it returned"
     try:
         executor.run(bound)
     except Exception as error:
-        ended = f"it raised {type(error).__name__}: {str(error).partition(chr(10))[0]}"
+        ended = f"it raised {type(error).__name__}: {str(error).partition(chr(10))[0]}{_circumstances(error)}"
     chosen = executor.chosen(bound)
     now = chosen.state().counters
-    return [*_what_ran(chosen, {name: now[name] - before.get(name, 0) for name in now}), ended]
+    return [*_what_ran(chosen, {name: now[name] - before.get(name, 0) for name in now}), ended,
+            *([f"it was given {given}"] if given else [])]  # fmt: skip
+
+
+def _circumstances(error: BaseException) -> str:
+    """In which module an exception was raised, and what the operator that raised it was given."""
+    found = [detail for note in notes_of(error) if isinstance(note, ScriptTraceback) for detail in note.details]
+    return f" ({', '.join(found)})" if found else ""
 
 
 def _what_ran(executor: Executor, more: dict[str, int]) -> Iterator[str]:

@@ -11,7 +11,6 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import field
-from itertools import islice
 
 import torch
 
@@ -25,11 +24,11 @@ from jitlite.interpreter.code import Code
 from jitlite.interpreter.debugging.moments import Moment
 from jitlite.interpreter.frames import CallFrame
 from jitlite.interpreter.line_profiler import LineCost, LineKey, LineProfiler
+from jitlite.interpreter.value_words import in_words
 from jitlite.interpreter.watching import watched_by
 from jitlite.ir.graph import Graph, Node, Value
 from jitlite.ir.ops import Effect
 from jitlite.ir.regions import Implementation, PlanContext, Region, Runner, regions_in
-from jitlite.ir.types import TensorType
 from jitlite.ir.unit import Function
 from jitlite.kernels.backend import KernelState
 from jitlite.native.code import NotNative
@@ -40,12 +39,6 @@ _REPEATABLE = (Effect.PURE, Effect.STATE)
 """Effects of what may be done once by machine code and then again."""
 _MOST_KINDS = 3
 """Different things seen of one value that are told, such as the shapes of a tensor in a loop."""
-_MOST_ITEMS = 3
-"""Items of a list or dict that are told."""
-_MOST_CHARACTERS = 40
-"""Characters of a string that are told."""
-_MOST_BITS = 64
-"""Of a number whose digits are told."""
 
 
 class ObservedCall(Record):
@@ -211,28 +204,3 @@ class _Observer(LineProfiler):
 
 def _is_attempt(code: Code, pc: int, node: Node) -> bool:
     return node.kind == _REGION and code.instructions[pc].opcode == "PY_CALL"
-
-
-def in_words(value: object, depth: int = 2) -> str:
-    """What a value is, in a few words: the type of a tensor with its sizes, a number, the items of a container."""
-    if isinstance(value, torch.Tensor):
-        return "a nested tensor" if value.is_nested else str(TensorType.from_tensor(value))
-    if isinstance(value, list | tuple | dict):
-        head = f"{type(value).__name__} of {len(value)}"
-        return head + _items(value, depth - 1) if depth and value else head
-    if type(value) is int and value.bit_length() > _MOST_BITS:
-        return f"an int of {value.bit_length()} bits"
-    if type(value) is str:
-        return repr(value) if len(value) <= _MOST_CHARACTERS else f"{value[:_MOST_CHARACTERS]!r}…"
-    if value is None or type(value) in (bool, int, float, complex):
-        return repr(value)
-    return f"an object of {type(value).__qualname__}"
-
-
-def _items(values: list[object] | tuple[object, ...] | dict[object, object], depth: int) -> str:
-    """The first items of a container."""
-    if isinstance(values, dict):
-        found = [f"{in_words(k, depth)}: {in_words(v, depth)}" for k, v in islice(values.items(), _MOST_ITEMS)]
-    else:
-        found = [in_words(value, depth) for value in islice(values, _MOST_ITEMS)]
-    return f": {', '.join(found)}{', …' if len(values) > _MOST_ITEMS else ''}"

@@ -35,7 +35,7 @@ from jitlite.interpreter.instruction_specs import (
     X,
     fixed,
 )
-from jitlite.interpreter.stack import CALL_FOR_ONE_RESULT, pop_several, push_results
+from jitlite.interpreter.stack import CALL_FOR_ONE_RESULT, call_with, pop_several
 from jitlite.ir.awaits import Await
 from jitlite.ir.formatting import format_by_position
 from jitlite.ir.object_creation import maker_of
@@ -101,11 +101,7 @@ def _link_operator(code: Code, position: int) -> Linked:
 @instruction(x=Operand.OPERATOR, pops=OP_INPUTS, pushes=OP_OUTPUTS, link=_link_operator)
 def OP(frame: CallFrame, x: Any, n: int) -> None:
     """Call operator X with as many arguments as it has inputs; push its results."""
-    stack = frame.stack
-    start = len(stack) - x.inputs
-    arguments = stack[start:]
-    del stack[start:]
-    push_results(stack, x, x.fn(*arguments))
+    call_with(frame.stack, x, x.inputs)
 
 
 @instruction(
@@ -117,7 +113,7 @@ def OP(frame: CallFrame, x: Any, n: int) -> None:
 )
 def OPN(frame: CallFrame, x: Any, n: int) -> None:
     """Call operator X, which takes any number of arguments, with N; push its results."""
-    push_results(frame.stack, x, x.fn(*pop_several(frame.stack, n)))
+    call_with(frame.stack, x, n)
 
 
 # -- registers and constants

@@ -12,21 +12,18 @@ from collections.abc import Callable, Iterator
 from types import CodeType, TracebackType
 from typing import Any, NamedTuple
 
-import torch
-
 from jitlite.base.dynamo import unseen_by_dynamo
 from jitlite.base.source import SourceRange
 from jitlite.interpreter.code import CodePlace
 from jitlite.interpreter.frames import Calling, add_traceback
 from jitlite.interpreter.script_frames import replaced_tracebacks, shown_call
+from jitlite.interpreter.value_words import DESCRIBED_TENSORS, tensor_in_brief
 from jitlite.ir.code_text import Identifier, Text, comment
 
 _LOADER = "__loader__"
 _NAME = re.compile(r"(?<![\w.])[^\W\d]\w*")
 _UNNAMED = re.compile(r"v(_\d+)?")
 """What generated code calls values that have no name in the script."""
-_TENSORS = (torch.Tensor, torch.nn.Parameter)
-"""Classes whose objects are described; what others say of themselves is a program's."""
 
 
 class Span(NamedTuple):
@@ -199,10 +196,5 @@ def tensors_of(traceback: TracebackType | None) -> list[str]:
     code, entry = innermost
     variables = entry.tb_frame.f_locals
     named = dict.fromkeys(_NAME.findall(code.text_of(*_position(entry))))
-    tensors = {name: variables[name] for name in named if type(variables.get(name)) in _TENSORS}
-    return [_described(t) if _UNNAMED.fullmatch(n) else f"{n}: {_described(t)}" for n, t in tensors.items()]
-
-
-def _described(tensor: torch.Tensor) -> str:
-    with torch._C.DisableTorchFunction():
-        return f"{str(tensor.dtype).removeprefix('torch.')}{list(tensor.shape)}"
+    tensors = {name: variables[name] for name in named if type(variables.get(name)) in DESCRIBED_TENSORS}
+    return [tensor_in_brief(t) if _UNNAMED.fullmatch(n) else f"{n}: {tensor_in_brief(t)}" for n, t in tensors.items()]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from types import CodeType, FrameType
 from typing import Any
 
 from jitlite.interpreter.frames import CallFrame
@@ -37,6 +39,27 @@ def _one_from_three(frame: CallFrame, x: Any, n: int) -> None:
 
 CALL_FOR_ONE_RESULT: dict[int, Handler] = {1: _one_from_one, 2: _one_from_two, 3: _one_from_three}
 """What OP does for the commonest numbers of arguments: scalar code is made of these."""
+
+
+def call_with(stack: list[Any], operator: Any, count: int) -> None:
+    """Call an operator with so many values from the stack; push its results."""
+    arguments = pop_several(stack, count)
+    push_results(stack, operator, operator.fn(*arguments))
+
+
+_CALLS: dict[CodeType, Callable[[dict[str, Any]], Sequence[object]]] = {
+    call_with.__code__: lambda names: names["arguments"],
+    _one_from_one.__code__: lambda names: names["stack"][-1:],
+    _one_from_two.__code__: lambda names: [names["stack"][-1], names["second"]],
+    _one_from_three.__code__: lambda names: [names["stack"][-1], names["second"], names["third"]],
+}
+
+
+def arguments_in(failed: FrameType) -> Sequence[object]:
+    """The arguments of an operator, from the frame of the instruction that called it; empty for another frame."""
+    if failed.f_code in _CALLS:
+        return _CALLS[failed.f_code](failed.f_locals)
+    return ()
 
 
 def pop_several(stack: list[Any], n: int) -> list[Any]:

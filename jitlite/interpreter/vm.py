@@ -10,11 +10,15 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
+import torch
+
 from jitlite.base.source import Error
 from jitlite.interpreter import futures
 from jitlite.interpreter.bytecode import code_of
 from jitlite.interpreter.code import Code
 from jitlite.interpreter.frames import SWITCH, CallFrame, Machine, add_traceback
+from jitlite.interpreter.stack import arguments_in
+from jitlite.interpreter.value_words import DESCRIBED_TENSORS, tensor_in_brief
 from jitlite.interpreter.watching import DebuggerQuit, Watcher, current_watcher
 from jitlite.ir.unit import Function
 
@@ -64,10 +68,10 @@ def run(
             watcher.begin(machine)
             _run_watched(machine, watcher)
     except BaseException as error:
-        calls = machine.calls(error)
+        calls, tensors = machine.calls(error), _tensors_of_operator(error)
         left_with = machine.exit_contexts(error)
         if isinstance(left_with, Exception) and machine.frames:
-            add_traceback(left_with, calls, with_inner=False)
+            add_traceback(left_with, calls, tensors, with_inner=False)
         if left_with is not error:
             raise left_with  # noqa: B904 - raised while the first was handled, which it knows as its context
         raise
@@ -77,6 +81,20 @@ def run(
         machine.caught = None  # its traceback holds the Python frames of this run, and these the machine
     results = machine.stack
     return results[0] if len(results) == 1 else tuple(results) or None
+
+
+def _tensors_of_operator(error: BaseException) -> list[str]:
+    """The tensors that the operator was given that raised, described."""
+    entry = error.__traceback__
+    given: Sequence[object] = ()
+    while entry is not None:
+        given = arguments_in(entry.tb_frame) or given
+        entry = entry.tb_next
+    return [
+        tensor_in_brief(value)
+        for value in given
+        if isinstance(value, torch.Tensor) and type(value) in DESCRIBED_TENSORS
+    ]
 
 
 def _run_frames(machine: Machine) -> None:

@@ -43,6 +43,9 @@ PROMPT = "(jitlite) "
 class Typist(io.StringIO):
     """A terminal: what is typed is seen."""
 
+    def isatty(self) -> bool:
+        return True
+
     def readline(self, *size: int) -> str:
         line = super().readline()
         print(line, end="")

@@ -86,16 +86,16 @@ def test_reasons_are_found_for_some_calls_only_for_that_takes_time(specialized):
 
 
 def test_with_arguments_the_call_is_made_and_told_of(specialized):
-    ran, ended = specialized.explain(torch.ones(2, 3)).sections["This call"]
+    ran, ended, _ = specialized.explain(torch.ones(2, 3)).sections["This call"]
     assert ran == "the plan for such arguments ran as generated Python"
     assert ended == "it returned"
-    (turned_away, _) = specialized.explain(torch.ones(3)).sections["This call"]
+    turned_away, _, _ = specialized.explain(torch.ones(3)).sections["This call"]
     assert "turned it away" in turned_away
     assert "2 calls found a specialized plan" in calls(specialized)
 
 
 def test_a_call_that_raises_is_told_of_too():
-    ran, ended = jitlite.script(fails).explain(torch.ones(2), 7).sections["This call"]
+    ran, ended, _ = jitlite.script(fails).explain(torch.ones(2), 7).sections["This call"]
     assert "general plan" in ran
     assert ended.startswith("it raised RuntimeError: shape '[7]' is invalid")
 

@@ -6,6 +6,7 @@ import cmd
 import inspect
 import pprint
 import re
+import sys
 from collections.abc import Callable, Sequence
 from typing import TextIO
 
@@ -17,6 +18,7 @@ from jitlite.interpreter.debugging.listing import graph_lines_around, instructio
 from jitlite.interpreter.debugging.locations import LocationError, breakpoint_at, line_number
 from jitlite.interpreter.debugging.scopes import CallScope, described, evaluate
 from jitlite.interpreter.disassemble import describe_instruction
+from jitlite.interpreter.value_words import short_repr
 from jitlite.interpreter.watching import DebuggerQuit
 
 _COMMANDS_OF_TERMINALS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
@@ -67,6 +69,9 @@ class Prompt(cmd.Cmd):
         self.message(f"  source       {scope.line or '?':>4}  {scope.source_line()}")
         if scope.node is not None:
             self.message(f"  node               {scope.node_line()}")
+            told = "" if scope.frame is None else self.control.known.told_of(scope.frame, scope.node)
+            if told:
+                self.message(f"  with               {told}")
         if scope.code is not None:
             entry = describe_instruction(scope.code, scope.pc)
             meaning = f"  ; {entry['meaning']}" if entry["meaning"] else ""
@@ -84,7 +89,7 @@ class Prompt(cmd.Cmd):
 
     def _text_of(self, expression: str) -> str:
         try:
-            return repr(self._value(expression))
+            return short_repr(self._value(expression))
         except Exception as error:
             return f"({type(error).__name__}: {error})"
 
@@ -93,7 +98,7 @@ class Prompt(cmd.Cmd):
     def precmd(self, line: str) -> str:
         """The command of a line. Where it was not typed into a terminal, it is shown as if it had been."""
         line = "quit" if line == "EOF" else line
-        if not self.use_rawinput:
+        if not self.use_rawinput or not sys.stdin.isatty():
             self.message(line)
         return line
 
@@ -217,7 +222,7 @@ class Prompt(cmd.Cmd):
             return
         made = Watchpoint(arg.strip(), self.control.scope)
         self.control.breakpoints.add(made)
-        self.message(f"Watchpoint {made.number}: {made.expression} is {made.last!r}")
+        self.message(f"Watchpoint {made.number}: {made.expression} is {short_repr(made.last)}")
 
     def do_clear(self, arg: str) -> None:
         """cl(ear) [NUMBER ... | LOCATION]
@@ -333,12 +338,13 @@ class Prompt(cmd.Cmd):
 
     def do_print(self, arg: str) -> None:
         """p(rint) EXPRESSION
-        Show the value of an expression of Python. It sees the variables of the script, and torch."""
-        self._show(arg, repr)
+        Show the value of an expression of Python. It sees the variables of the script, and torch. Of a long value, the
+        beginning of each part is shown; `pp` shows all."""
+        self._show(arg, short_repr)
 
     def do_pp(self, arg: str) -> None:
         """pp EXPRESSION
-        Show a value on several lines."""
+        Show the whole of a value, on several lines."""
         self._show(arg, pprint.pformat)
 
     def do_whatis(self, arg: str) -> None:
@@ -369,7 +375,7 @@ class Prompt(cmd.Cmd):
 
     def _show_variables(self, names: Sequence[str]) -> None:
         for name in names:
-            self.message(f"{name} = {self.control.scope.variables[name]!r}")
+            self.message(f"{name} = {short_repr(self.control.scope.variables[name])}")
         if not names:
             self.message("There are none.")
 

@@ -7,9 +7,11 @@ from dataclasses import dataclass
 
 from jitlite.interpreter.code import CallStack
 from jitlite.interpreter.debugging.breakpoints import Breakpoint, BreakpointTable, Stop, Watchpoint, is_same
+from jitlite.interpreter.debugging.known_values import KnownValues
 from jitlite.interpreter.debugging.moments import Moment, Tracker
 from jitlite.interpreter.debugging.scopes import CallScope, depth_of_frames, evaluate, scopes_of
 from jitlite.interpreter.frames import CallFrame, Machine
+from jitlite.interpreter.value_words import short_repr
 
 
 class Pace(enum.Enum):
@@ -49,6 +51,7 @@ class Control:
         self.motion = Motion(Pace.STEP)
         self.machines: list[Machine] = []
         self.tracker = Tracker()
+        self.known = KnownValues()
         self.scopes: list[CallScope] = []
         self.selected = 0
         self.can_go_on = True
@@ -139,4 +142,4 @@ class Control:
         if is_same(before, now):
             return None
         watched.last = now
-        return f"Watchpoint {watched.number}: {watched.expression}\n  was {before!r}\n  is  {now!r}"
+        return f"Watchpoint {watched.number}: {watched.expression}\n  was {short_repr(before)}\n  is  {short_repr(now)}"

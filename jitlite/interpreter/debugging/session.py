@@ -8,6 +8,7 @@ from jitlite.interpreter.debugging.commands import Prompt
 from jitlite.interpreter.debugging.control import Control, Motion, Pace
 from jitlite.interpreter.debugging.moments import Moment
 from jitlite.interpreter.frames import CallFrame, Machine
+from jitlite.interpreter.value_words import short_repr
 from jitlite.interpreter.watching import DebuggerQuit, Watcher
 
 
@@ -32,11 +33,13 @@ class Debugger(Watcher):
     def end(self, machine: Machine) -> None:
         self.control.machines.remove(machine)
         self.control.tracker.forget(machine)
+        self.control.known.forget(machine)
         if not self.control.machines:
             self._told = None
 
     def before(self, frame: CallFrame) -> None:
         moment = self.control.tracker.moment(frame)
+        self.control.known.note(frame)
         is_breakpoint = moment.opcode == "BREAKPOINT"
         if self._is_asleep and not is_breakpoint:
             return
@@ -63,5 +66,5 @@ class Debugger(Watcher):
         if moment.opcode == "RET":
             results = list(moment.frame.stack[-moment.frame.code.outputs :]) if moment.frame.code.outputs else []
             shown = results[0] if len(results) == 1 else tuple(results) or None
-            texts = [*texts, f"Return value: {shown!r}"]
+            texts = [*texts, f"Return value: {short_repr(shown)}"]
         self.prompt.interact(texts)
