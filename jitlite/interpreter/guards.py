@@ -171,7 +171,7 @@ def dispatcher(
     Args:
         test: what else is asked of the arguments. Where it misses an attribute, the answer is no.
     """
-    names: dict[str, Any] = {}
+    names: dict[str, object] = {}
     condition = guard_source(declared, refined, names)
     arguments = ", ".join(f"a{i}" for i in range(len(declared)))
     found = {**names, "fast": fast, "otherwise": otherwise, "hit": hit}
@@ -191,7 +191,7 @@ def guard_of_one(declared: Type, refined: Type) -> Callable[[object], bool]:
     return _function("fits", 1, f"return {condition}", names)
 
 
-def _function(name: str, parameters: int, body: str, names: dict[str, Any]) -> Callable[..., Any]:
+def _function(name: str, parameters: int, body: str, names: dict[str, object]) -> Callable[..., Any]:
     arguments = ", ".join(f"a{i}" for i in range(parameters))
     namespace = dict(names)
     exec(compile(f"def {name}({arguments}):\n {body}", f"<jitlite {name}>", "exec"), namespace)

@@ -11,12 +11,11 @@ import dis
 import inspect
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 
 def looks_at_arguments(cls: type) -> bool:
     """Does the `__new__` of a class use what it is given, but for the class?"""
-    new: Any = cls.__new__
+    new: Callable[..., object] = cls.__new__
     if not inspect.isfunction(new):
         return False
     given = list(inspect.signature(new).parameters)[1:]
@@ -27,7 +26,7 @@ def looks_at_arguments(cls: type) -> bool:
 
 def maker_of(cls: type) -> Callable[[], object]:
     """What makes an object that has yet to be initialized."""
-    new: Any = cls.__new__
+    new: Callable[..., object] = cls.__new__
     if not inspect.isfunction(new):
         return partial(new, cls)
     parameters = list(inspect.signature(new).parameters.values())[1:]

@@ -70,10 +70,12 @@ def is_generated(function: object) -> bool:
 
 def is_for_python_only(function: object) -> bool:
     """Is it a generated method that scripts do without: what guards a frozen object, or what pickle and copies call?"""
-    found: Any = _unwrapped(function)
+    found = _unwrapped(function)
+    if not inspect.isfunction(found):
+        return False
     if is_generated(found):
         return found.__name__ in ("__setattr__", "__delattr__")
-    return inspect.isfunction(found) and found.__code__.co_filename == dataclasses.__file__
+    return found.__code__.co_filename == dataclasses.__file__
 
 
 def _unwrapped(member: object) -> object:
