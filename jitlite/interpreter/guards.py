@@ -13,7 +13,7 @@ Only plain tensors are looked at. Of a subclass, a nested tensor and the like no
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -191,9 +191,9 @@ def guard_of_one(declared: Type, refined: Type) -> Callable[[object], bool]:
     return _function("fits", 1, f"return {condition}", names)
 
 
-def _function(name: str, parameters: int, body: str, names: dict[str, object]) -> Callable[..., Any]:
+def _function(name: str, parameters: int, body: str, names: Mapping[str, object]) -> Callable[..., Any]:
     arguments = ", ".join(f"a{i}" for i in range(parameters))
-    namespace = dict(names)
+    namespace: dict[str, Any] = dict(names)
     exec(compile(f"def {name}({arguments}):\n {body}", f"<jitlite {name}>", "exec"), namespace)
     made: Callable[..., Any] = namespace[name]
     return made
