@@ -25,6 +25,7 @@ from jitlite.kernels.functions import FunctionBuilder, ProductVectors, SharedFun
 from jitlite.kernels.loop_ir import F32, F64, DType, Place, Product
 from jitlite.kernels.product_kernels import fill, pack
 from jitlite.kernels.shared_products import shared_dots, shared_rows
+from jitlite.kernels.target import library_is_tuned
 from jitlite.kernels.torch_abi import PARALLEL_FOR
 from jitlite.native.capi import pointer
 from jitlite.native.code import NotNative
@@ -34,6 +35,13 @@ LIBRARY = {F32: "sgemm_", F64: "dgemm_"}
 
 LARGE = 1 << 24
 """Multiplications from which on the library does it: it was never much faster before, mostly slower."""
+LARGE_BY_ROWS = 1 << 27
+"""The same on processors that the library is not tuned for, where the columns of b lie side by side: rows that are
+apart by more than a page take long to read. Products of packed matrices took .75 to .85 of the library's time there, up
+to the largest."""
+MANY = 128
+"""Rows from which on packing b for one product pays there."""
+NEVER = 1 << 62
 LARGE_IN_PARALLEL = 1 << 20
 """The same where it may have several threads, and own code may not."""
 OWN_ONLY = 1 << 27
@@ -64,23 +72,32 @@ class ProductTarget(Record, eq=True):
         symbol: finds the library's functions.
         bytes: how wide vectors are.
         threads: how many the library may use.
+        is_tuned: is the library's code written for this processor?
     """
 
     memory: Memory
     symbol: Symbol
     bytes: int = 64
     threads: int = field(default_factory=torch.get_num_threads)
+    is_tuned: bool = field(default_factory=library_is_tuned)
 
     @property
     def parallel_for(self) -> int | None:
         """Where the function is that has threads share a loop, if there is one."""
         return self.symbol(PARALLEL_FOR)
 
-    def library(self, dtype: DType) -> Library | None:
+    def library(self, dtype: DType, order: Order) -> Library | None:
         """What does large products of a type, if there is such a thing."""
         found = self.symbol(LIBRARY[dtype])
-        is_alone = self.threads > 1 and self.parallel_for is None
-        return Library(found, LARGE_IN_PARALLEL if is_alone else LARGE) if found else None
+        if not found:
+            return None
+        if self.threads > 1 and self.parallel_for is None:
+            return Library(found, LARGE_IN_PARALLEL)
+        if self.is_tuned or order is Order.VECTOR:
+            return Library(found, LARGE)
+        if order is Order.PACKED:
+            return Library(found, NEVER)
+        return Library(found, LARGE_BY_ROWS) if order is Order.ROWS else Library(found, LARGE, MANY)
 
 
 class Library(Record, eq=True):
@@ -89,10 +106,12 @@ class Library(Record, eq=True):
     Attributes:
         address: where it is.
         large: multiplications from which on it is called.
+        fewer: than so many rows are left to it.
     """
 
     address: int
     large: int
+    fewer: int = NEVER
 
 
 class Packed(Record, eq=True):
@@ -129,7 +148,7 @@ def emit_product(kc: KernelCode, product: Product, target: ProductTarget, packed
     """
     vectors = _vectors(product.out.dtype, target)
     order = _order(kc, product) if packed is None else Order.PACKED
-    library = target.library(vectors.dtype)
+    library = target.library(vectors.dtype, order)
     (m, n), (_, k) = product.out.sizes, product.a.sizes
     sizes = [kc.operand(size) for size in (m, n, k)]
     a, b = _matrix(kc, product.a), _matrix(kc, product.b)
@@ -225,11 +244,12 @@ class _Chooser(FunctionBuilder):
             self.is_(step, "eq", 1), self.any_of(self.is_(apart, "sge", length), self.is_(rows, "eq", 1))
         )
 
-    def goes_to_library(self, large: int) -> str:
+    def goes_to_library(self, library: Library) -> str:
         a = self.any_of(self.is_dense("%a.m", "%a.k", "%M", "%K"), self.is_dense("%a.k", "%a.m", "%K", "%M"))
         b = self.any_of(self.is_dense("%b.k", "%b.n", "%K", "%N"), self.is_dense("%b.n", "%b.k", "%N", "%K"))
         numbers = ("%M", "%N", "%K", "%a.m", "%a.k", "%b.k", "%b.n")
-        return self.all_of(self.is_(self.work(), "sge", large), a, b, *(self.is_(x, "sle", _LONGEST) for x in numbers))
+        wanted = self.is_(self.work(), "sge", library.large), self.is_("%M", "slt", library.fewer)
+        return self.all_of(*wanted, a, b, *(self.is_(x, "sle", _LONGEST) for x in numbers))
 
     def are_few(self) -> str:
         return self.all_of(self.is_("%M", "sle", FEW), self.is_("%b.k", "eq", 1))
@@ -240,7 +260,7 @@ def temporary(vectors: ProductVectors, order: Order, library: Library | None) ->
     """The bytes of memory that a product needs: for a vector that is made dense, or for panels."""
     code = _Chooser(vectors)
     if library is not None:
-        with code.returning_if(code.goes_to_library(library.large), "i64 0"):
+        with code.returning_if(code.goes_to_library(library), "i64 0"):
             pass
     rounded = code.rounded_down(code.add("%N", vectors.panel - 1), vectors.panel)
     columns = "1" if order is Order.VECTOR else code.select(code.are_few(), 1, rounded)
@@ -258,7 +278,7 @@ def chooser(
     with code.returning_if(nothing, "i1 false"):
         pass
     if library is not None:
-        with code.returning_if(code.goes_to_library(library.large), "i1 false"):
+        with code.returning_if(code.goes_to_library(library), "i1 false"):
             _call_library(code, library.address)
     else:
         with code.returning_if(code.is_(code.work(), "sgt", OWN_ONLY), "i1 true"):

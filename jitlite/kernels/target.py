@@ -36,6 +36,14 @@ def host() -> VectorTarget:
     return VectorTarget(32 if features.get("avx2") and features.get("fma") else 16, has_halves)
 
 
+@functools.cache
+def library_is_tuned() -> bool:
+    """Is the code of the library for matrices written for this processor? That of Intel, which torch brings, is for
+    Intel's."""
+    name: str = importlib.import_module("llvmlite.binding").get_host_cpu_name()
+    return not name.startswith("znver")
+
+
 def attributes() -> str:
     """What `define` needs on this machine for a function that has vectors."""
     return host().attributes

@@ -15,7 +15,7 @@ from jitlite.kernels import products
 from jitlite.kernels.context import KernelCode
 from jitlite.kernels.functions import FunctionBuilder, ProductVectors
 from jitlite.kernels.loop_ir import F32, F64, I64, DType, Product
-from jitlite.kernels.products import ProductTarget, Symbol, emit_pack, emit_product
+from jitlite.kernels.products import LIBRARY, ProductTarget, Symbol, emit_pack, emit_product
 from jitlite.native import entry
 from jitlite.native.code import NotNative
 
@@ -28,6 +28,7 @@ class Products:
         bias: has it one?
         columns: if it is known, how many columns there are.
         packs: is the second matrix packed by a statement of its own?
+        is_tuned: is the library written for this processor?
     """
 
     def __init__(
@@ -41,10 +42,11 @@ class Products:
         packs: bool = False,
         bytes: int = 64,
         symbol: Symbol = symbol,
+        is_tuned: bool = True,
     ) -> None:
         kc = KernelCode()
         heap = Heap(kc)
-        target = ProductTarget(heap, symbol, bytes)
+        target = ProductTarget(heap, symbol, bytes, is_tuned=is_tuned)
         self.out = Operands(kc, dtype, (None, columns), (None, 1))
         self.a, self.b = Operands(kc, dtype, (None, None), a), Operands(kc, dtype, (None, columns), b)
         self.bias = Operands(kc, dtype, (None, columns), (None, None)) if bias else None
@@ -164,7 +166,8 @@ def test_the_library_does_large_ones() -> None:
         called.append(operands)
 
     _HELD.append(spy)
-    product = Products(b=(1, None), symbol=lambda name: ctypes.cast(spy, ctypes.c_void_p).value)
+    address = ctypes.cast(spy, ctypes.c_void_p).value
+    product = Products(b=(1, None), symbol=lambda name: address if name in LIBRARY.values() else None)
     for m, k, n, is_large in ((64, 512, 2048, True), (4, 16, 16, False)):
         called.clear()
         out = torch.empty(m, n)
@@ -173,6 +176,38 @@ def test_the_library_does_large_ones() -> None:
         product.b.hold(torch.randn(n, k).t())
         assert product.run()
         assert bool(called) is is_large
+
+
+ON_OTHER_PROCESSORS = {
+    "columns side by side": ({"b": (None, 1)}, (64, 512, 2048), False),
+    "large, columns side by side": ({"b": (None, 1)}, (64, 1024, 2048), True),
+    "few rows": ({"b": (1, None)}, (64, 512, 2048), True),
+    "many rows": ({"b": (1, None)}, (128, 512, 2048), False),
+    "packed": ({"b": (1, None), "packs": True}, (64, 1024, 2048), False),
+    "in any order": ({}, (64, 512, 2048), True),
+}
+
+
+@pytest.mark.parametrize(("how", "sizes", "is_left"), ON_OTHER_PROCESSORS.values(), ids=ON_OTHER_PROCESSORS)
+def test_the_library_does_less_where_it_is_written_for_other_processors(how, sizes, is_left) -> None:
+    called = []
+
+    @ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 13)
+    def spy(*operands: int) -> None:
+        called.append(operands)
+
+    _HELD.append(spy)
+    address = ctypes.cast(spy, ctypes.c_void_p).value
+    product = Products(symbol=lambda name: address if name in LIBRARY.values() else None, is_tuned=False, **how)
+    m, k, n = sizes
+    a, b = torch.randn(m, k), torch.randn(n, k).t() if how.get("b") != (None, 1) else torch.randn(k, n)
+    out = torch.empty(m, n)
+    for operands, tensor in ((product.out, out), (product.a, a), (product.b, b)):
+        operands.hold(tensor)
+    assert product.run()
+    assert bool(called) is is_left
+    if not is_left:
+        torch.testing.assert_close(out, a @ b, rtol=1e-4, atol=1e-3)
 
 
 @pytest.mark.parametrize("bias", [False, True], ids=["", "bias"])
