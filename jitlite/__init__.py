@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from jitlite.export.to_fx.fx_graph import to_fx
     from jitlite.export.to_python.python_out import PythonProgram, to_python
     from jitlite.loading.load import load
+    from jitlite.objects.run_report import report_run
 
 __version__ = "0.2.0"
 
@@ -122,6 +123,7 @@ if not asks_for_doctor():  # the doctor has to speak where the rest cannot be im
             "jitlite.api.opnames": "export_opnames",
             "jitlite.api.compare": "compare",
             "jitlite.api.optimize": "optimize",
+            "jitlite.objects.run_report": "report_run",
             "jitlite.api.to_onnx": "to_onnx",
             "jitlite.api.to_stablehlo": "to_stablehlo",
             "jitlite.api.trace":
@@ -156,7 +158,7 @@ __all__ = [
     "is_scripting", "is_tracing", "isinstance", "last_executed_gradient_graph",
     "last_executed_optimized_graph", "load", "onednn_fusion_enabled",
     "optimize", "optimize_for_inference", "optimized_execution", "overload", "overload_method", "passes",
-    "post_mortem", "run_frozen_optimizations", "save", "script", "script_if_tracing", "script_method",
+    "post_mortem", "report_run", "run_frozen_optimizations", "save", "script", "script_if_tracing", "script_method",
     "set_fusion_strategy", "strict_fusion", "to_exported", "to_fx", "to_onnx", "to_python", "to_stablehlo", "trace",
     "trace_module", "unused", "wait", "wait_for_compilation",
 ]  # fmt: skip

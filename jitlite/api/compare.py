@@ -11,6 +11,7 @@ import torch
 from jitlite.api.engine_arguments import check_number
 from jitlite.api.engine_variants import callable_of, groups_of
 from jitlite.api.optimize import OptimizedFunction, OptimizedModule
+from jitlite.base.keywords import checks_keywords
 from jitlite.base.records import Record
 from jitlite.engines.engine import Engine, Operand
 from jitlite.engines.group_cache import Failure, compile_for, types_of
@@ -80,6 +81,7 @@ def _figures(row: ComparedValue) -> str:
     return f"{row.absolute:10.3g} {row.relative:10.3g}{'  beyond' if row.exceeds else ''}"
 
 
+@checks_keywords
 def compare(
     fast: OptimizedModule | OptimizedFunction[..., object],
     *inputs: object,

@@ -17,6 +17,7 @@ from torch.utils import _pytree as pytree
 
 from jitlite.api.traced_module import TopLevelTracedModule, finish_module, traced_copy, traced_type
 from jitlite.base.errors.ways_out import NOT_AS_FX
+from jitlite.base.keywords import checks_keywords
 from jitlite.compiler.program import Program
 from jitlite.executor.engine import ENGINE
 from jitlite.frontend.from_fx.fx import convert_into
@@ -51,6 +52,7 @@ class _Result(NamedTuple):
     value: Value
 
 
+@checks_keywords
 def from_exported(program: ExportedProgram) -> TopLevelTracedModule:
     """A program of torch.export as a module: call it, save it, freeze it, optimize it, call it from scripts.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 
+from jitlite.base.keywords import checks_keywords
 from jitlite.compiler import program as compiler
 from jitlite.ir.graph import Graph
 from jitlite.ir.unit import Function, called_functions
@@ -11,6 +12,7 @@ from jitlite.ir.values import class_type_of
 from jitlite.objects.function import ScriptFunction
 
 
+@checks_keywords
 def export_opnames(m: object) -> list[str]:
     """The operators that a script module or function uses, with the names of overloads, in order of the alphabet.
 

@@ -24,6 +24,7 @@ from jitlite.api.core_graphs import DynamicShapes, ExampleInputs, names_of
 from jitlite.api.engine_arguments import callable_model, check_engine, example_arguments, texts
 from jitlite.api.engine_variants import Limits, Variant, VariantMaker
 from jitlite.api.script import save, script
+from jitlite.base.keywords import checks_keywords
 from jitlite.base.records import Record
 from jitlite.engines.engine import Engine
 from jitlite.engines.group_cache import EngineCounters, GroupCache
@@ -60,6 +61,7 @@ def optimize(
     allow: Sequence[str] | None = None,
     deny: Sequence[str] = (),
 ) -> OptimizedFunction[_P, _R]: ...
+@checks_keywords
 def optimize(
     model: Callable[..., object],
     inputs: ExampleInputs,

@@ -17,6 +17,7 @@ from torch import _jit_internal
 
 from jitlite.base import options
 from jitlite.base.errors.classes import WRONG_METHOD
+from jitlite.base.keywords import checks_keywords, unexpected_keyword
 from jitlite.base.records import Record
 from jitlite.base.tracebacks import HiddenFrames
 from jitlite.compiler import program as compiler
@@ -112,6 +113,7 @@ def script(
     _frames_up: int = 0,
     _rcb: _Lookup = None,
     example_inputs: object = None,
+    **unknown: object,
 ) -> Any:
     """Compile a function, a module with all that it calls, or a class.
 
@@ -133,6 +135,8 @@ def script(
     With the switch `enabled` off, it gives back `obj` itself. To type checkers a function keeps its parameters and its
     result, calls of a module have those of its `forward`, and a class stays what it is.
     """
+    if unknown:  # `checks_keywords` would be one more frame between the caller, whose names are looked up, and this one
+        raise unexpected_keyword(script, next(iter(unknown)))
     if isinstance(obj, ScriptFunction | ScriptModule) or not options.current().enabled:
         return obj
     __tracebackhide__ = True
@@ -295,6 +299,7 @@ def unit_of_texts(texts: list[tuple[str, str | None, str | None]]) -> Compilatio
     return made
 
 
+@checks_keywords
 def save(
     m: torch.nn.Module | ScriptFunction,
     f: str | os.PathLike[str] | Writable,
@@ -404,6 +409,7 @@ def _unique_state_dict(module: torch.nn.Module, keep_vars: bool = False) -> dict
 _onednn_fusion = False
 
 
+@checks_keywords
 def enable_onednn_fusion(enabled: bool) -> None:
     """Note what the program wants of oneDNN Graph. jitlite fuses by itself, whatever is wanted here."""
     global _onednn_fusion

@@ -10,6 +10,7 @@ from typing import Protocol
 from jitlite.api.core_graphs import DynamicShapes, ExampleInputs
 from jitlite.api.engine_arguments import file_path, texts
 from jitlite.api.whole_models import whole_model
+from jitlite.base.keywords import checks_keywords
 from jitlite.base.whole_files import replacing
 from jitlite.engines import onnx
 from jitlite.engines.engine import EngineRefusal
@@ -28,6 +29,7 @@ class OnnxModel(Protocol):
         ...
 
 
+@checks_keywords
 def to_onnx(
     model: Callable[..., object],
     inputs: ExampleInputs,

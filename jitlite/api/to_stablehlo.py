@@ -8,12 +8,14 @@ from collections.abc import Callable
 from jitlite.api.core_graphs import DynamicShapes, ExampleInputs
 from jitlite.api.engine_arguments import file_path
 from jitlite.api.whole_models import whole_model
+from jitlite.base.keywords import checks_keywords
 from jitlite.base.whole_files import replacing
 from jitlite.engines import stablehlo
 from jitlite.engines.engine import EngineRefusal
 from jitlite.engines.whole_graphs import refused
 
 
+@checks_keywords
 def to_stablehlo(
     model: Callable[..., object],
     inputs: ExampleInputs,

@@ -26,7 +26,7 @@ from jitlite.api.traced_module import (
     traced_type,
 )
 from jitlite.base import options as switches
-from jitlite.base.source import did_you_mean
+from jitlite.base.keywords import checks_keywords, unexpected_keyword
 from jitlite.base.tracebacks import HiddenFrames
 from jitlite.executor.engine import ENGINE
 from jitlite.frontend.emit.casting_blocks import autocast
@@ -206,6 +206,7 @@ def _unchanged(inputs: object) -> Any:
     return inputs
 
 
+@checks_keywords
 def trace_module(
     mod: torch.nn.Module,
     inputs: Mapping[str, object],
@@ -312,8 +313,7 @@ def _is_dispatched(level: str, options: Mapping[str, object]) -> bool:
 def _refuse_option(name: str) -> NoReturn:
     if name in DispatcherOptions.__annotations__:
         raise TypeError(f"{name} is an option of traces with level='dispatcher'")
-    hint = did_you_mean(name, inspect.signature(trace).parameters)
-    raise TypeError(f"trace() got an unexpected keyword argument '{name}'" + (f"; {hint}" if hint else ""))
+    raise unexpected_keyword(trace, name)
 
 
 def _as_tuple(inputs: Any) -> tuple[Any, ...]:

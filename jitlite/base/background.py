@@ -21,6 +21,7 @@ from contextvars import Context, copy_context
 from typing import NamedTuple
 
 from jitlite.base import turns
+from jitlite.base.keywords import checks_keywords
 from jitlite.base.locks import Lock, ObjectLock
 
 Job = Callable[[], None]
@@ -182,6 +183,7 @@ def wait_a_turn(held: ObjectLock, call: float) -> None:
         held.release()
 
 
+@checks_keywords
 def wait_for_compilation(timeout: float | None = None) -> bool:
     """Wait until all that is being compiled in the background is compiled; says whether it is.
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+import sys
 from collections.abc import Callable, Mapping
 
 _Methods = tuple[Callable[[str], object], Callable[[], list[str]]]
@@ -35,7 +36,8 @@ def modules_on_demand(namespace: dict[str, object], *modules: str) -> _Methods:
 def _on_demand(namespace: dict[str, object], found: Mapping[str, Callable[[], object]]) -> _Methods:
     def get(name: str) -> object:
         if name not in found:
-            raise AttributeError(f"module {namespace['__name__']!r} has no attribute {name!r}")
+            module = sys.modules.get(str(namespace["__name__"]))  # Python looks there for a name that was perhaps meant
+            raise AttributeError(f"module {namespace['__name__']!r} has no attribute {name!r}", name=name, obj=module)
         value = namespace[name] = found[name]()
         return value
 

@@ -11,9 +11,10 @@ from jitlite.base.source import CompileError
 from jitlite.cli.commands import ProgramError, UsageError, argument, command
 from jitlite.cli.inputs import check_can_be_written, read_arguments
 from jitlite.cli.programs import ALLOW, EXAMPLES, OF_MODULES, WHAT, names_archive, program_of
-from jitlite.cli.targets import arguments_of
+from jitlite.cli.targets import arguments_of, run_program
 from jitlite.cli.terminal import working
 from jitlite.objects.function import ScriptFunction
+from jitlite.objects.run_report import INDEX, report_run
 
 
 @command(
@@ -27,12 +28,17 @@ from jitlite.objects.function import ScriptFunction
              help="the same as ARG, once for each; the function is called with them once"),
     *OF_MODULES,
     ALLOW,
-    argument("-o", "--output", metavar="FILE", default="report.html", help="the page (default: report.html)"),
+    argument("--all", action="store_true",
+             help="write a folder: a page for each function that is compiled, and an index of them; FILE.py without a "
+                  "name is run as a program, with each ARG"),
+    argument("-o", "--output", metavar="FILE", help="the page (default: report.html), with --all the folder (report)"),
 )  # fmt: skip
 def report(options: argparse.Namespace) -> int:
     """Write the page."""
-    output = Path(options.output)
     options.example = [*options.args, *options.example]
+    if options.all:
+        return _report_all(options, Path(options.output or "report"))
+    output = Path(options.output or "report.html")
     check_can_be_written(output)
     function = program_of(options, run_code=bool(options.example)).function
     with working(f"writing {output}"):
@@ -44,6 +50,45 @@ def report(options: argparse.Namespace) -> int:
     else:
         print(f"{output}: {len(page.stage_names)} stages, {size / 1000:.0f} kB")
     return 0
+
+
+def _report_all(options: argparse.Namespace, folder: Path) -> int:
+    """Write a folder about all that is compiled.
+
+    Raises:
+        UsageError: there is a file of that name.
+    """
+    if folder.exists() and not folder.is_dir():
+        raise UsageError(f"cannot write the folder {folder}: it is a file; name another one with -o")
+    failed: BaseException | None = None
+    try:
+        with report_run(folder, " ".join([options.target, *options.example])):
+            _run_all(options)
+    except (UsageError, BrokenPipeError):
+        raise
+    except (Exception, SystemExit) as error:
+        failed = error
+    if (folder / INDEX).is_file():
+        pages = len(list(folder.glob("*.html"))) - 1
+        about = json.dumps({"report": str(folder / INDEX), "pages": pages}, indent=1)
+        print(about if options.json else f"{folder / INDEX}: {pages} pages")
+    if isinstance(failed, CompileError | ProgramError):
+        raise failed
+    if failed is not None and not (isinstance(failed, SystemExit) and not failed.code):
+        raise ProgramError from failed
+    return 0
+
+
+def _run_all(options: argparse.Namespace) -> None:
+    """Run a program, or compile a function or module and call it where there are arguments."""
+    path = Path(options.target)
+    if path.suffix == ".py" and path.is_file():
+        run_program(path, options.example)
+        return
+    function = program_of(options, run_code=bool(options.example)).function
+    args, keywords = call_arguments(options.target, function, options.example)
+    if args or keywords:
+        function(*args, **keywords)
 
 
 def _report_of(function: ScriptFunction, options: argparse.Namespace) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import re
+import runpy
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -127,6 +128,21 @@ def _import_file(path: Path) -> ModuleType:
     except (Exception, SystemExit) as error:
         raise ProgramError from error
     return module
+
+
+def run_program(path: Path, words: list[str]) -> None:
+    """Run a file as Python does that is told to run it, with these words behind its name.
+
+    Raises:
+        BaseException: whatever the program raises.
+    """
+    argv, before = sys.argv, list(sys.path)
+    sys.argv = [str(path), *words]
+    sys.path.insert(0, str(path.resolve().parent))
+    try:
+        runpy.run_path(str(path), run_name="__main__")
+    finally:
+        sys.argv, sys.path[:] = argv, before
 
 
 def _import_module(name: str) -> ModuleType:

@@ -10,6 +10,7 @@ from typing import TypeVar
 
 from jitlite.api.script import script
 from jitlite.base import options
+from jitlite.base.keywords import checks_keywords
 from jitlite.base.source import Error
 from jitlite.interpreter.debugging.commands import Prompt
 from jitlite.interpreter.debugging.control import Control
@@ -79,6 +80,7 @@ def _run(
         return compiled(*args, **kwargs)
 
 
+@checks_keywords
 def post_mortem(error: BaseException | None = None, commands: Iterable[str] | None = None) -> None:
     """Look at the calls that an exception has come through.
 

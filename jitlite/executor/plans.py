@@ -11,6 +11,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 
 from jitlite.base import options
+from jitlite.base.keywords import checks_keywords
 from jitlite.interpreter.code import Code
 from jitlite.interpreter.guards import ArgumentSpec
 from jitlite.ir.graph import Graph
@@ -22,6 +23,7 @@ FusionStrategy = list[tuple[str, int]]
 _strategy: FusionStrategy = [("STATIC", 2), ("DYNAMIC", 10)]
 
 
+@checks_keywords
 def set_fusion_strategy(strategy: FusionStrategy) -> FusionStrategy:
     """Say how often a function may be specialized, and for what; gives the strategy so far.
 
@@ -143,6 +145,7 @@ def get_num_profiled_runs() -> int:
     return options.current().profiled_runs
 
 
+@checks_keywords
 def optimized_execution(should_optimize: bool) -> AbstractContextManager[object]:
     """A context in which functions run with (True) or without (False) being optimized."""
     if not should_optimize:

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 
 from jitlite.base.errors.ways_out import NOT_FROZEN
+from jitlite.base.keywords import checks_keywords
 from jitlite.compiler import program as compiler
 from jitlite.executor.alternatives import LAYOUT_PASSES
 from jitlite.freeze.attribute_folding import (
@@ -45,6 +46,7 @@ from jitlite.passes.pipelines import FREEZE, FROZEN, FROZEN_NUMERICS, INFERENCE
 from jitlite.passes.transpose_linear import transpose_where_faster
 
 
+@checks_keywords
 def freeze(
     mod: ScriptModule, preserved_attrs: Sequence[str] | None = None, optimize_numerics: bool = True
 ) -> FrozenModule:
@@ -77,6 +79,7 @@ def freeze(
     return made
 
 
+@checks_keywords
 def run_frozen_optimizations(
     mod: ScriptModule, optimize_numerics: bool = True, preserved_methods: Iterable[str] | None = None
 ) -> None:
@@ -93,6 +96,7 @@ def run_frozen_optimizations(
             pipeline(graph)
 
 
+@checks_keywords
 def optimize_for_inference(mod: ScriptModule, other_methods: Sequence[str] | None = None) -> ScriptModule:
     """Freeze a module, unless it is frozen, and have it run in the way that is fastest on this machine.
 

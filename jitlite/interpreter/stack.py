@@ -6,13 +6,14 @@ from collections.abc import Callable, Sequence
 from types import CodeType, FrameType
 from typing import Any
 
+from jitlite.interpreter.code import Operator
 from jitlite.interpreter.frames import CallFrame
 from jitlite.interpreter.instruction_specs import (
     Handler,
 )
 
 
-def push_results(stack: list[Any], operator: Any, result: Any) -> None:
+def push_results(stack: list[Any], operator: Operator, result: Any) -> None:
     if operator.spread:
         stack.extend(result)
     elif operator.outputs:
@@ -41,7 +42,7 @@ CALL_FOR_ONE_RESULT: dict[int, Handler] = {1: _one_from_one, 2: _one_from_two, 3
 """What OP does for the commonest numbers of arguments: scalar code is made of these."""
 
 
-def call_with(stack: list[Any], operator: Any, count: int) -> None:
+def call_with(stack: list[Any], operator: Operator, count: int) -> None:
     """Call an operator with so many values from the stack; push its results."""
     arguments = pop_several(stack, count)
     push_results(stack, operator, operator.fn(*arguments))

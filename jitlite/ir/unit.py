@@ -7,7 +7,9 @@ There is no registry besides the units that programs hold.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from typing import Any, Protocol
 
 from jitlite.base.errors.calls import OPEN_RECURSION
@@ -141,7 +143,10 @@ class Function:
                 raise NOT_RUNNABLE(f"function '{self.name}' is declared but has no body", self.range)
             self._in_progress = True
             try:
-                self._define(self)
+                with ExitStack() as noted:
+                    for log in _logs:
+                        noted.enter_context(log.compiling(self, getattr(self._define, "__self__", None)))
+                    self._define(self)
             finally:
                 self._in_progress = False
 
@@ -157,6 +162,67 @@ class Function:
 
     def __repr__(self) -> str:
         return f"<Function {self.qualified_name}>"
+
+
+class Compilation:
+    """What became of one function.
+
+    Attributes:
+        function: it is kept alive as long as this is.
+        compiler: what compiled it.
+        seconds: that it took, without the functions that were compiled on the way.
+        error: what it was refused with; None also where a function that it calls was refused.
+    """
+
+    def __init__(self, function: Function, compiler: object) -> None:
+        self.function = function
+        self.compiler = compiler
+        self.seconds = 0.0
+        self.error: BaseException | None = None
+        self._inner = 0.0
+
+
+class CompileLog:
+    """The compilations since it began, in the order in which they ended."""
+
+    def __init__(self) -> None:
+        self.compilations: list[Compilation] = []
+        self._running: list[Compilation] = []
+
+    @contextmanager
+    def compiling(self, function: Function, compiler: object) -> Iterator[None]:
+        """Within, a function is compiled. The thread that does so holds the lock of the compiler."""
+        entry = Compilation(function, compiler)
+        self._running.append(entry)
+        since = time.perf_counter()
+        try:
+            yield
+        except BaseException as error:
+            if all(known.error is not error for known in self.compilations):
+                entry.error = error
+            raise
+        finally:
+            total = time.perf_counter() - since
+            self._running.pop()
+            entry.seconds = total - entry._inner
+            if self._running:
+                self._running[-1]._inner += total
+            self.compilations.append(entry)
+
+
+_logs: list[CompileLog] = []
+"""Those that are being written."""
+
+
+@contextmanager
+def logged() -> Iterator[CompileLog]:
+    """Within, what is compiled is noted, in whatever thread."""
+    log = CompileLog()
+    _logs.append(log)
+    try:
+        yield log
+    finally:
+        _logs.remove(log)
 
 
 class SymbolTable:

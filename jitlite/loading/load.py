@@ -18,6 +18,7 @@ from jitlite.archive.save import save_to_buffer
 from jitlite.archive.tensor_identity import share_memory, sharing_memory
 from jitlite.archive.tensors import Storages
 from jitlite.base import options
+from jitlite.base.keywords import checks_keywords
 from jitlite.compiler import program as compiler
 from jitlite.executor.alternatives import LAYOUT_PASSES
 from jitlite.ir.values import class_type_of
@@ -35,6 +36,7 @@ OLDEST, NEWEST = 1, 10
 _VERSIONS = (".data/version", "version")
 
 
+@checks_keywords
 def load(
     f: str | os.PathLike[str] | IO[bytes],
     map_location: str | torch.device | None = None,

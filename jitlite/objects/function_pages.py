@@ -41,11 +41,12 @@ def page_of(
     module: object,
     bound: Sequence[object] | None,
     observed: ObservedCall | None,
+    index: str = "",
 ) -> reports.page.ReportPage:
-    """A page with every stage, and with what a call does whose arguments are `bound`."""
+    """A page with every stage, and with what a call does whose arguments are `bound`; `index` lists it among others."""
     found = origin.definition
     about = reports.stages.Subject(
-        name=_title(origin.function),
+        name=title_of(origin.function),
         signature=str(origin.function.schema),
         tree=None if found is None else found.tree,
         compile=None if found is None else functools.partial(origin.program.compile, found),
@@ -54,11 +55,12 @@ def page_of(
         module=module,
         kernels=kernels,
         executor=executor_of(origin.function),
+        index=index,
     )
     return reports.page.report(about)
 
 
-def _title(function: Function) -> str:
+def title_of(function: Function) -> str:
     """The name of a function; before that of a method stands the name of its class, without its module."""
     owner = function.graph.inputs[0].type if function.graph.inputs else None
     if not isinstance(owner, ClassType) or function.schema.arguments[0].name != "self":

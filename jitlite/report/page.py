@@ -70,28 +70,30 @@ def _own(name: str) -> tuple[Markup, str]:
     return Markup(text), f"'sha256-{digest}'"
 
 
+def filled(template: str, script: str, **content: object) -> str:
+    """A page from one of our templates, with our style and one of our scripts, which is the only one that it runs."""
+    (css, css_hash), (js, js_hash) = _own("report.css"), _own(script)
+    policy = f"default-src 'none'; style-src {css_hash}; script-src {js_hash}; base-uri 'none'"
+    return _environment().get_template(template).render(css=css, js=js, policy=policy, **content)
+
+
 def report(subject: Subject) -> ReportPage:
     """The report of a function."""
     found = gather(subject)
-    (css, css_hash), (js, js_hash) = _own("report.css"), _own("report.js")
     groups: dict[str, list[Stage]] = {}
     for stage in found.stages:
         groups.setdefault(stage.group, []).append(stage)
-    html = (
-        _environment()
-        .get_template("report.html")
-        .render(
-            name=subject.name,
-            signature=clipped(subject.signature),
-            sources=found.views,
-            shown={id for view in found.views for id in view.ids},
-            groups=groups,
-            unchanged=found.unchanged,
-            longest=max((t.seconds for t in found.timings), default=1.0) or 1.0,
-            changed=sum(1 for stage in found.stages if stage.is_pass),
-            css=css,
-            js=js,
-            policy=f"default-src 'none'; style-src {css_hash}; script-src {js_hash}; base-uri 'none'",
-        )
+    html = filled(
+        "report.html",
+        "report.js",
+        name=subject.name,
+        signature=clipped(subject.signature),
+        sources=found.views,
+        shown={id for view in found.views for id in view.ids},
+        groups=groups,
+        unchanged=found.unchanged,
+        longest=max((t.seconds for t in found.timings), default=1.0) or 1.0,
+        changed=sum(1 for stage in found.stages if stage.is_pass),
+        index=subject.index,
     )
     return ReportPage(subject.name, html, [stage.name for stage in found.stages])

@@ -50,6 +50,7 @@ class Subject(Record):
         module: the module of a method.
         kernels: what its tensor regions are, after the call where there are arguments.
         executor: its plans.
+        index: the file of the page that lists this one among others, empty where there is none.
     """
 
     name: str
@@ -61,6 +62,7 @@ class Subject(Record):
     module: Any
     kernels: Kernels
     executor: Executor
+    index: str = ""
 
 
 class Gathered(Record, frozen=False):

@@ -20,6 +20,7 @@ from torch.utils._pytree import tree_map
 
 from jitlite.base import torch_internals
 from jitlite.base.errors.ways_out import NOT_EXPORTED
+from jitlite.base.keywords import checks_keywords
 from jitlite.base.source import NotSupportedError
 from jitlite.export.to_fx import control_flow
 from jitlite.export.to_fx.fx_graph import to_fx
@@ -32,6 +33,7 @@ _OWN_ERRORS = (raise_exception, raise_again, raise_from, control_flow.check)
 """Functions that raise what the script raises."""
 
 
+@checks_keywords
 def to_exported(
     obj: Any,
     args: Sequence[Any],

@@ -21,6 +21,7 @@ import torch
 from torch.fx import GraphModule
 
 from jitlite.base.errors.ways_out import NOT_AS_FX
+from jitlite.base.keywords import checks_keywords
 from jitlite.base.source import did_you_mean
 from jitlite.compiler import program as compiler
 from jitlite.export.to_fx import fx_calls
@@ -37,6 +38,7 @@ from jitlite.ir.values import class_type_of
 Kept = Collection[str] | Callable[[str, torch.nn.Module], bool]
 
 
+@checks_keywords
 def to_fx(obj: object, *, method: str = "forward", keep: Kept = (), for_export: bool = False) -> GraphModule:
     """An FX module that does what a script does. It shares the parameters and buffers of a module, under their names.
 

@@ -17,6 +17,7 @@ import torch
 
 from jitlite.archive.tensor_identity import sharing_memory, tensors_in
 from jitlite.base.errors.ways_out import NOT_AS_PYTHON
+from jitlite.base.keywords import checks_keywords
 from jitlite.compiler.program import compiling
 from jitlite.export.to_python.known_modules import KnownModules
 from jitlite.export.to_python.python_file import PythonFile
@@ -82,6 +83,7 @@ def _weights_name(name: str) -> Text:
     return literal(f"{name}_weights.pt")
 
 
+@checks_keywords
 def to_python(obj: object, path: str | os.PathLike[str] | None = None) -> PythonProgram:
     """Write a compiled function or module as Python source that needs nothing but torch.
 

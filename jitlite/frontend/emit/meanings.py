@@ -26,6 +26,7 @@ from jitlite.base.records import Record
 from jitlite.base.source import did_you_mean
 from jitlite.base.tracing_state import is_tracing
 from jitlite.frontend.emit.builtin_names import builtin_op_name, cuda_op_name, declared_operator, operators_declared_in
+from jitlite.frontend.emit.fusion_blocks import StrictFusion
 from jitlite.frontend.emit.python_library import library_of
 from jitlite.frontend.syntax.decorators import context_of_wrapper, replaces
 from jitlite.frontend.tracing.torch_scripts import converted_function, is_torch_script_function, source_of_script
@@ -256,7 +257,7 @@ def _jit_form(found: object, name: str) -> Meaning | None:
         return Meaning(Kind.FORM, found, _JIT_FORMS[name])
     if name in Spelling.PRIVATE_FUNCTION.kind_of:
         return Meaning(Kind.OPERATOR, found, Spelling.PRIVATE_FUNCTION.kind_of[name])
-    return Meaning(Kind.CONTEXT, found, name) if name == "strict_fusion" else None
+    return Meaning(Kind.CONTEXT, StrictFusion, name) if name == "strict_fusion" else None
 
 
 def _lives_in(found: object, homes: tuple[str, ...]) -> bool:
