@@ -259,7 +259,7 @@ def test_error(text):
 
 
 def test_errors_of_objects_stand_at_the_place_given():
-    for annotation in (List, Sequence[int], Tuple[int, ...], Dict[Tuple[int], int], [int], 3, t.TypeVar("X")):
+    for annotation in (List, Sequence[int], Tuple[int, ...], Dict[List[int], int], [int], 3, t.TypeVar("X")):
         with pytest.raises(CompileError) as error:
             type_from_python(annotation, PLACE)
         assert error.value.range is PLACE

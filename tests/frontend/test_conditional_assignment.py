@@ -201,8 +201,6 @@ def test_a_comprehension_sets_variables_of_the_function(name):
         "if a and (y := n):\n    return 0\nreturn y",
         "if (a and (y := n)) or n > 2:\n    return y",
         "r = a and (y := n) > 2\nreturn y",
-        "if any((y := v) > n for v in [n]) or a:\n    return y",
-        "if all((y := v) > n for v in [n]):\n    return y",
         "r = [(y := v) for v in [n]]\nreturn y",
     ],
 )

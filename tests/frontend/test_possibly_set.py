@@ -72,6 +72,11 @@ LOOPS: Table = {
         [[[1, 2]], [[None]], [[]]],
     ),
     "added to": ("xs: List[int]", "for x in xs:\n y = 1\ny += 1\nreturn y", [[[3]], [[]]]),
+    "named in the elements of any": (
+        "xs: List[int], a: bool",
+        "if any((y := x) > 1 for x in xs) or a:\n return y\nreturn 0",
+        [[[1, 2], False], [[1], True], [[], True], [[1], False]],
+    ),
     "caught": (
         "xs: List[int]",
         "try:\n for x in xs:\n  pass\n y = x\nexcept UnboundLocalError:\n y = -1\nreturn y",

@@ -30,12 +30,13 @@ from jitlite.frontend.emit.attribute_refinement import (
     shown_path,
     writes_items,
 )
-from jitlite.frontend.emit.builder import Builder, StatementLeaves
+from jitlite.frontend.emit.builder import StatementLeaves
 from jitlite.frontend.emit.definition import Definition, FunctionCompiler
 from jitlite.frontend.emit.denotations import BUILTINS, sugared_from_python
 from jitlite.frontend.emit.empty_literals import settle
 from jitlite.frontend.emit.interfaces import SeenTypes
 from jitlite.frontend.emit.known_values import LazyIterable
+from jitlite.frontend.emit.learned_types import LearningBuilder
 from jitlite.frontend.emit.named_tuples import member_of_named_tuple
 from jitlite.frontend.emit.open_types import is_tuple_of_any_length
 from jitlite.frontend.emit.plain_methods import method_of_plain_value
@@ -61,7 +62,6 @@ from jitlite.ir.graph import Block, Graph, Node, Value
 from jitlite.ir.ops import Op
 from jitlite.ir.schema import Schema, function_schema
 from jitlite.ir.types import Type
-from jitlite.operators.conversions import EMPTY_LITERAL
 from jitlite.operators.overloads import NamedValue
 
 _F = TypeVar("_F", bound=Callable[..., Any])
@@ -90,7 +90,7 @@ def expression(*kinds: type) -> Callable[[_F], _F]:
     return register
 
 
-class Emitter(Builder):
+class Emitter(LearningBuilder):
     """Compiles one function into a graph with variables."""
 
     def __init__(self, program: FunctionCompiler, definition: Definition, graph: Graph) -> None:
@@ -121,7 +121,6 @@ class Emitter(Builder):
         self.handled: list[Value] = []
         """The exceptions whose handlers are being compiled, outermost first."""
         self.returns: list[ReturnTypes] = []
-        self.empty_literals: list[Value] = []
         self.effects: list[Node] = []
         """Nodes just emitted that may assign attributes; see `facts`."""
         self.outdated: dict[Path, Type] = {}
@@ -245,6 +244,7 @@ class Emitter(Builder):
         return NamedValue(name, value, range=range)
 
     def member(self, value: Value, name: str, range: SourceRange) -> SugaredValue | None:
+        self.learn_method(value, name)
         found = method_of_set(value, name, range) or member_of_named_tuple(self, self, range, value, name)
         return found or method_of_plain_value(self, value, name)
 
@@ -303,12 +303,6 @@ class Emitter(Builder):
         finally:
             self.definition, self.resolver = saved
 
-    def empty(self, type: Type, range: SourceRange) -> Value:
-        """An empty literal, of this type unless something wants another."""
-        literal = self.node(EMPTY_LITERAL, [], [type], range).output
-        self.empty_literals.append(literal)
-        return literal
-
     def temporary(self, prefix: str) -> str:
         """A variable name of our own, which no program can spell."""
         self._temporaries += 1
@@ -328,12 +322,17 @@ class Emitter(Builder):
         if isinstance(value, ConstantValue) or value.is_made_anew:
             value = SimpleValue(value.as_value(self, range))
         _ = self.facts
-        annotation = annotation or self.frame.declaration_of(name)
+        annotation = annotation or self.frame.declaration_of(name) or self.declared_by_use(self.frame, name, range)
         if isinstance(value, SimpleValue):
             self.seen_types.note(value.value.type)
         if annotation is not None:
             self.seen_types.note(annotation)
-        self.frame.set(self, name, value, range, annotation)
+        try:
+            self.frame.set(self, name, value, range, annotation)
+        except CompileError:
+            if isinstance(value, SimpleValue):
+                self.learn_variable(name, value.value.type)
+            raise
 
     def parse_type(self, expr: tree.Expr) -> Type:
         """The type that an annotation denotes."""
@@ -486,6 +485,7 @@ class Emitter(Builder):
             merged = value.type if types.merged is None else T.unify(types.merged, value.type)
             if merged is None:
                 assert types.merged is not None
+                self.learn_result(value)
                 raise RETURN_TYPES(
                     f"Previous return statement returned a value of type {types.merged.annotation} but this return "
                     f"statement returns a value of type {value.type.annotation}",

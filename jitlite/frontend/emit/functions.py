@@ -31,6 +31,7 @@ from jitlite.frontend.emit.closures import inline_forked_closures, inline_local_
 from jitlite.frontend.emit.definition import Definition, FunctionCompiler
 from jitlite.frontend.emit.emitter import Emitter
 from jitlite.frontend.emit.exits import transform_exits
+from jitlite.frontend.emit.learned_types import LearnedTypes, with_learned_types
 from jitlite.frontend.emit.loops import inline_loop_conditions
 from jitlite.frontend.emit.normalize import annotate_warns, normalize_ops
 from jitlite.frontend.emit.parameters import declared_arguments
@@ -104,8 +105,15 @@ def declared_schema(definition: Definition) -> Schema:
 
 def emit(program: FunctionCompiler, definition: Definition, schema: Schema) -> tuple[Graph, Schema]:
     """The graph with variables and early exits, and the schema with the result type that was found."""
+    return with_learned_types(definition.tree, lambda learned: _emitted(program, definition, schema, learned))
+
+
+def _emitted(
+    program: FunctionCompiler, definition: Definition, schema: Schema, learned: LearnedTypes | None
+) -> tuple[Graph, Schema]:
     graph = Graph()
     emitter = Emitter(program, definition, graph)
+    emitter.learned = learned
     source = definition.tree
     if definition.signature is not None:
         source = tree.replaced(source, decl=definition.signature.decl)

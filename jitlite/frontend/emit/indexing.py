@@ -45,7 +45,7 @@ def emit_subscript(em: Emitter, expr: tree.Subscript, hint: Type | None) -> Suga
         return subscript_range(em, expr.range, base, single_index(em, expr, T.INT))
     if isinstance(base, SugaredTuple | ConstantValue):
         base = SimpleValue(base.as_value(em, expr.value.range))
-    expr = of_tuple_key(expr, base)
+    expr = of_tuple_key(expr, base, em.learned is not None)
     if not isinstance(base, SimpleValue):
         if expr.is_of_tuple:
             raise TENSOR_INDEX("multidimensional indexing works on tensors only", expr.range, found=base.kind)
@@ -80,14 +80,21 @@ def _symbolic_part(em: Emitter, expr: tree.Subscript, base: SugaredTuple) -> Sug
     return chosen_part(em, expr.range, position, [], base.parts)
 
 
-def of_tuple_key(expr: tree.Subscript, container: SugaredValue) -> tree.Subscript:
-    """`d[1, "a"]` as `d[(1, "a")]`, for what may be asked for a tuple: dicts that have such keys, and objects."""
+def of_tuple_key(expr: tree.Subscript, container: SugaredValue, is_learning: bool = False) -> tree.Subscript:
+    """`d[1, "a"]` as `d[(1, "a")]`, for what may be asked for a tuple: dicts that have such keys, and objects.
+
+    While the types of literals are learned, this tells that of an empty dict.
+    """
     if not expr.is_of_tuple or any(isinstance(i, tree.SliceExpr | tree.Dots) for i in expr.indices):
         return expr
-    if not _takes_tuples(container):
+    if not (_takes_tuples(container) or (is_learning and _is_dict(container))):
         return expr
     key = tree.TupleLiteral(expr.indices, range=expr.indices[0].range)
     return tree.Subscript(expr.value, (key,), range=expr.range)
+
+
+def _is_dict(container: SugaredValue) -> bool:
+    return isinstance(container, SimpleValue) and isinstance(container.value.type, T.DictType)
 
 
 def _takes_tuples(container: SugaredValue) -> bool:
@@ -96,7 +103,9 @@ def _takes_tuples(container: SugaredValue) -> bool:
     if not isinstance(container, SimpleValue):
         return False
     t = container.value.type
-    return is_object(container.value) or (isinstance(t, T.DictType) and t.key not in T.DICT_KEYS)
+    if isinstance(t, T.DictType):
+        return t.key not in T.DICT_KEYS
+    return is_object(container.value) and not (isinstance(t, T.ClassType) and t.is_module)
 
 
 def single_index(em: Emitter, expr: tree.Subscript, of: Type) -> Value | SliceValue:
@@ -373,7 +382,7 @@ def emit_subscript_assign(em: Emitter, range: SourceRange, target: tree.Subscrip
     if T.is_subtype(container.type, T.TENSOR):
         _assign_into_tensor(em, range, container, target, value)
         return
-    target = of_tuple_key(target, SimpleValue(container))
+    target = of_tuple_key(target, SimpleValue(container), em.learned is not None)
     found = single_index(em, target, container.type) if isinstance(container.type, T.ListType) else None
     if isinstance(found, SliceValue):
         assign_slice(em, range, container, found, value.in_graph(em.graph))
