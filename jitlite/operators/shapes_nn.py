@@ -133,6 +133,19 @@ def _window(call: ShapeCall, size: Dim, kernel: Dim, stride: int, padding: int, 
     return _as_dim(call, call.compute("add", call.compute("floordiv", free, stride), 1))
 
 
+def _window_rounded_up(call: ShapeCall, size: Dim, kernel: Dim, stride: int, padding: int, dilation: int) -> Dim:
+    """As many as begin in the image or in the padding before it, the last one beyond its end or not."""
+    if not isinstance(size, int) or not isinstance(kernel, int):
+        return call.symbols.fresh()
+    free = size + 2 * padding - dilation * (kernel - 1) - 1
+    count = -(-free // stride) + 1
+    if (count - 1) * stride >= size + padding:
+        count -= 1
+    if count < 1:
+        raise Unclear
+    return count
+
+
 def _as_dim(call: ShapeCall, dim: Dim) -> Dim:
     """A computed number that is known to be a size: the call fails where it is negative."""
     return dim._replace(is_size=True) if isinstance(dim, Symbol) else dim
@@ -197,9 +210,11 @@ def _pool(spatial: int) -> Rule:
         stride = kernel if call.fact("stride") in ((), None) else _per_dimension(call.fact("stride"), spatial)
         padding = _per_dimension(call.fact("padding"), spatial)
         dilation = _per_dimension(call.fact("dilation"), spatial) if call.has("dilation") else [1] * spatial
-        _need(call.fact("ceil_mode") is False)
+        rounds_up = call.fact("ceil_mode")
+        _need(isinstance(rounds_up, bool))
+        window = _window_rounded_up if rounds_up else _window
         sizes = (
-            _window(call, inputs[i - spatial], kernel[i], stride[i], padding[i], dilation[i]) for i in range(spatial)
+            window(call, inputs[i - spatial], kernel[i], stride[i], padding[i], dilation[i]) for i in range(spatial)
         )
         return [(*before, inputs[-spatial - 1], *sizes)] * len(call.op.schema.returns)
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from control_flow_models import of_growing_sizes, of_one_size
-from engine_cases import CASES, DECIDED_BY_SIZES, Calls, floats, pair, with_indices
+from engine_cases import CASES, DECIDED_BY_SIZES, LATER, Calls, floats, pair, with_indices
 from torch import Tensor, nn
 
 import jitlite
@@ -53,7 +53,7 @@ MORE = {
     ),
     "adaptive": (lambda x: F.adaptive_avg_pool2d(x, (2, 3)) + F.adaptive_avg_pool2d(x, 1), floats(None, 2, 5, 7)),
 }  # fmt: skip
-ALL = {**CASES, **{f"more {name}": case for name, case in MORE.items()}}
+ALL = {**CASES, **LATER, **{f"more {name}": case for name, case in MORE.items()}}
 
 
 def families() -> dict[str, list[str]]:
@@ -105,6 +105,86 @@ def test_what_is_decided_by_sizes(name):
     for n in (4, 2, 6):
         args = make(n)
         torch.testing.assert_close(fast(*args), model(*args))
+
+
+NUMBERS = [float("nan"), float("inf"), -float("inf"), -0.0, 0.0, 1, -1, 2.5, -2.5, 2, -2, 0.5, 3, 1e5, -1e7]
+ON_NUMBERS = {
+    "pow": torch.pow, "atan2": torch.atan2, "floor_divide": torch.floor_divide, "remainder": torch.remainder,
+    "fmod": torch.fmod, "maximum": torch.maximum, "minimum": torch.minimum, "true_divide": torch.true_divide,
+    "sin": lambda x, y: torch.sin(x), "cos": lambda x, y: torch.cos(x), "tan": lambda x, y: torch.tan(x),
+    "sign": lambda x, y: torch.sign(x), "tanh": lambda x, y: torch.tanh(x), "exp": lambda x, y: torch.exp(x),
+    "log": lambda x, y: torch.log(x), "sqrt": lambda x, y: torch.sqrt(x), "erf": lambda x, y: torch.erf(x),
+    "x ** 2.5": lambda x, y: x**2.5, "(-2) ** x": lambda x, y: (-2.0) ** x,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+def test_numbers_that_are_not_finite_or_negative_or_large(dtype):
+    """Each with each: IREE has its own ideas of powers of negative numbers and of the sine of large ones."""
+    numbers = torch.tensor(NUMBERS, dtype=dtype)
+    x, y = (t.reshape(-1) for t in torch.meshgrid(numbers, numbers, indexing="ij"))
+    model = Calls(lambda x, y: [f(x, y) for f in ON_NUMBERS.values()]).eval()
+    fast = jitlite.optimize(model, (x, y), engine=small())
+    for name, found, expected in zip(ON_NUMBERS, fast(x, y), model(x, y), strict=True):
+        torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-6, equal_nan=True, msg=f"{name}: {{}}".format)
+        is_zero = (found == 0) & (expected == 0)
+        if name in ("pow", "atan2"):
+            assert torch.equal(found[is_zero].signbit(), expected[is_zero].signbit()), name
+    assert fast.counters.compiled and not fast.counters.fallbacks, fast.explain()
+
+
+def test_an_angle_that_is_too_large_is_left_to_torch():
+    x = torch.tensor([1.0, 1e30])
+    fast = jitlite.optimize(Calls(torch.sin).eval(), x, engine=small())
+    assert torch.equal(fast(x), x.sin()) and fast.counters.fallbacks == 1
+    torch.testing.assert_close(fast(x.log()), x.log().sin())
+
+
+def puts_twice(x: Tensor, i: Tensor) -> tuple[Tensor, ...]:
+    """Elements are put into an argument, into what was computed, and into zeros that others have, too."""
+    zeros = torch.zeros_like(x)
+    first = x.scatter_add(1, i, x[:, :3])
+    second = (x * 2).scatter(1, i[:, :1], 3.5)
+    third = zeros.scatter_add(1, i, x[:, :3]) + zeros
+    return first, second, third, zeros.scatter_add(1, i, x[:, :3] + 1), (x > 0).scatter(1, i[:, :1], True), zeros + 1
+
+
+@pytest.mark.parametrize("varies", [True, False])
+def test_what_is_put_into_tensors_changes_no_other(varies):
+    """IREE's scatter writes into arguments, and into tensors that others still read."""
+    varying = {"x": [0], "y": [0]} if varies else {}
+    fast = jitlite.optimize(Calls(puts_twice).eval(), with_indices(4), engine=small(), dynamic_shapes=varying)
+    for n in (4, 2, 7) if varies else (4, 4):
+        x, i = with_indices(n)
+        before = x.clone()
+        for _ in range(2):
+            found = fast(x, i)
+            assert torch.equal(x, before)
+            torch.testing.assert_close(found, puts_twice(x, i))
+    assert fast.counters.compiled and not fast.counters.fallbacks, fast.explain()
+
+
+@pytest.mark.parametrize("name", ["x // y", "x % y", "fmod", "trunc"])
+def test_division_of_ints_by_zero_raises_what_eager_raises(name):
+    f = {
+        "x // y": lambda x, y: x // y, "x % y": lambda x, y: x % y, "fmod": torch.fmod,
+        "trunc": lambda x, y: torch.div(x, y, rounding_mode="trunc"),
+    }[name]  # fmt: skip
+    x, y = torch.arange(4) - 2, torch.tensor([1, -2, 3, 4])
+    fast = jitlite.optimize(Calls(f).eval(), (x, y), engine=small())
+    assert torch.equal(fast(x, y), f(x, y)) and not fast.counters.fallbacks
+    with pytest.raises(RuntimeError, match="ZeroDivisionError"):
+        fast(x, y - 1)
+    assert torch.equal(fast(x, y), f(x, y))
+
+
+def test_orders_that_are_too_long_are_left_to_torch():
+    f = Calls(lambda x: (x.sort(0)[0], x.topk(3, 0)[1], x.cumsum(0))).eval()
+    fast = jitlite.optimize(f, torch.randn(6), engine=small(), dynamic_shapes={"x": [0]})
+    for n in (5, 1500):
+        x = torch.randn(n)
+        torch.testing.assert_close(fast(x), f(x), rtol=1e-4, atol=1e-4)
+    assert fast.counters.compiled and fast.counters.fallbacks == 1, fast.explain()
 
 
 # -- models

@@ -64,6 +64,18 @@ def writes_half(x: Tensor) -> Tensor:
     return (x.half() @ x.half().t()).bfloat16()
 
 
+def orders(x: Tensor) -> Tensor:
+    return x.sort(1, descending=True)[1]
+
+
+def puts(x: Tensor, i: Tensor) -> Tensor:
+    return x.scatter_add(1, i, x)
+
+
+def sums_up(x: Tensor) -> tuple[Tensor, Tensor]:
+    return x.cumsum(1), x.cumsum(0)
+
+
 ROWS = (torch.ones(4, 3),)
 TEXTS: dict[str, tuple[Callable[..., object], tuple[Tensor, ...]]] = {
     "sizes that are broadcast": (broadcasts, (torch.ones(4, 3), torch.ones(5, 3))),
@@ -76,6 +88,9 @@ TEXTS: dict[str, tuple[Callable[..., object], tuple[Tensor, ...]]] = {
     "indices": (indexes, (torch.ones(5, 3), torch.ones(4, dtype=torch.int64))),
     "what depends on sizes alone": (fills, ROWS),
     "halves": (writes_half, ROWS),
+    "an order": (orders, ROWS),
+    "elements that are put at indices": (puts, (torch.ones(4, 3), torch.ones(4, 3, dtype=torch.int64))),
+    "sums of all elements before": (sums_up, ROWS),
 }
 
 

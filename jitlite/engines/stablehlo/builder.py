@@ -13,7 +13,7 @@ from jitlite.base.records import Record, replace
 from jitlite.engines.converters import Converters, Ref
 from jitlite.engines.engine import EngineRefusal
 from jitlite.engines.stablehlo.arrays import Array, RegionText, SizeCondition
-from jitlite.engines.stablehlo.literals import array, dense, ints, number_text, tensor_type
+from jitlite.engines.stablehlo.literals import array, check_linked, dense, ints, number_text, tensor_type
 from jitlite.engines.stablehlo.sizes import Dim, Size, is_never_negative, least, names_in, variable
 
 
@@ -43,6 +43,8 @@ class StableHloBuilder(Record, frozen=False):
     _filled: dict[str, Array] = field(default_factory=dict)
     """The element of each tensor whose elements are equal and whose sizes vary. What is computed of such tensors alone
     is computed once, for IREE compiles no reduction of several that it has joined."""
+    _spread: dict[str, tuple[Array, list[int]]] = field(default_factory=dict)
+    """What tensors of sizes that vary were broadcast from, and its dimensions in them."""
     _count: int = 0
 
     # -- values
@@ -265,6 +267,9 @@ class StableHloBuilder(Record, frozen=False):
         places = list(range(len(dims) - x.rank, len(dims))) if at is None else list(at)
         if x.dims == tuple(dims) and places == list(range(x.rank)):
             return x
+        if x.name in self._spread:  # IREE joins two that follow one another to one that it does not read
+            x, first = self._spread[x.name]
+            places = [places[d] for d in first]
         made = tensor_type(x.dtype, dims)
         if is_static([*dims, *x.dims]):
             text = f"stablehlo.broadcast_in_dim {x.name}, dims = {ints(places)} : ({x.type}) -> {made}"
@@ -281,6 +286,7 @@ class StableHloBuilder(Record, frozen=False):
             f"({x.type}, {shape.type}) -> {made}"
         )
         found = self.line(text, x.dtype, dims)
+        self._spread[found.name] = x, places
         if not x.rank:
             self._filled[found.name] = x
         return found
@@ -400,6 +406,8 @@ class StableHloBuilder(Record, frozen=False):
 
     def unary(self, op: str, x: Array) -> Array:
         """An operation that keeps the type. Those that StableHLO has not are of the dialect `chlo`."""
+        if self.for_iree:
+            check_linked(op, x.dtype)
         found = self._of_equal_elements(partial(self.unary, op), x)
         if found is not None:
             return found
@@ -409,9 +417,13 @@ class StableHloBuilder(Record, frozen=False):
 
     def binary(self, op: str, a: Array, b: Array) -> Array:
         """An operation on two tensors of one dtype, which are broadcast."""
+        if self.for_iree:
+            check_linked(op, a.dtype)
         found = self._of_equal_elements(partial(self.binary, op), a, b)
         if found is not None:
             return found
+        if a.name == b.name and op in _ZERO_OF_EQUALS and not a.dtype.is_floating_point:
+            return self.full(0, a.dtype, a.dims)
         a, b = self.broadcast(a, b)
         made = tensor_type(a.dtype, a.dims)
         return self.line(f"stablehlo.{op} {a.name}, {b.name} : {made}", a.dtype, a.dims)
@@ -421,6 +433,8 @@ class StableHloBuilder(Record, frozen=False):
         found = self._of_equal_elements(partial(self.compare, op), a, b)
         if found is not None:
             return found
+        if a.name == b.name and not a.dtype.is_floating_point:
+            return self.full(op in _TRUE_OF_EQUALS, torch.bool, a.dims)
         a, b = self.broadcast(a, b)
         unsigned = a.dtype in (torch.bool, torch.uint8)
         kind = "FLOAT" if a.dtype.is_floating_point else "UNSIGNED" if unsigned else "SIGNED"
@@ -473,6 +487,11 @@ def axis_of(dim: object, rank: int) -> int:
 def accumulated_in(dtype: torch.dtype) -> torch.dtype:
     """The dtype in which sums of such elements are computed."""
     return torch.float32 if dtype in (torch.float16, torch.bfloat16) else dtype
+
+
+_ZERO_OF_EQUALS = ("subtract", "xor")
+_TRUE_OF_EQUALS = ("EQ", "LE", "GE")
+"""Of ints and the same ints. IREE makes constants of that which it does not read where sizes vary."""
 
 
 CONVERTERS: Converters[StableHloBuilder] = Converters("StableHLO", StableHloBuilder)

@@ -24,12 +24,12 @@ def _declare(convert: Callable[..., Array], ops: str) -> None:
         _of(f"aten::{name}")(partial(convert, op))
 
 
-def _result_operand(out: StableHloBuilder, x: object) -> Array:
+def result_operand(out: StableHloBuilder, x: object) -> Array:
     return out.operand(x, out.results[0].dtype)
 
 
 def _unary(op: str, out: StableHloBuilder, x: object) -> Array:
-    given = _result_operand(out, x)
+    given = result_operand(out, x)
     if given.dtype is torch.bool:
         raise EngineRefusal("it is arithmetic on bools")
     return out.unary(op, given)
@@ -37,34 +37,55 @@ def _unary(op: str, out: StableHloBuilder, x: object) -> Array:
 
 def _rounded(op: str, out: StableHloBuilder, x: object) -> Array:
     """Of ints, rounding is the identity."""
-    given = _result_operand(out, x)
+    given = result_operand(out, x)
     return out.unary(op, given) if given.dtype.is_floating_point else given
 
 
 _declare(
     _unary,
     "neg negate abs abs exp exponential expm1 exponential_minus_one log log log1p log_plus_one tanh tanh "
-    "sigmoid logistic sqrt sqrt rsqrt rsqrt sin sine cos cosine tan tan erf chlo.erf sinh chlo.sinh cosh chlo.cosh "
+    "sigmoid logistic sqrt sqrt rsqrt rsqrt erf chlo.erf sinh chlo.sinh cosh chlo.cosh "
     "asin chlo.asin acos chlo.acos atan chlo.atan asinh chlo.asinh acosh chlo.acosh atanh chlo.atanh erfc chlo.erfc",
 )
 _declare(_rounded, "floor floor ceil ceil round round_nearest_even")
 
 
+_FARTHEST_ANGLE = 1e9
+"""Up to here the rest of a division by a full turn, in float64, has all digits of float32."""
+
+
+def _periodic(op: str, out: StableHloBuilder, x: object) -> Array:
+    """IREE computes it well near 0 only, so it is given what is left of the angle without full turns."""
+    given = result_operand(out, x)
+    if not out.for_iree or given.dtype is not torch.float32:
+        return out.unary(op, given)
+    size, wide = out.unary("abs", given), out.cast(given, torch.float64)
+    too_far = out.compare("GT", size, out.full(_FARTHEST_ANGLE, given.dtype))
+    too_far = out.binary("and", too_far, out.compare("LT", size, out.full(math.inf, given.dtype)))
+    out.all_true(out.unary("not", too_far), "an angle is very large")
+    turns = out.unary("round_nearest_even", out.binary("divide", wide, out.full(math.tau, wide.dtype)))
+    rest = out.binary("subtract", wide, out.binary("multiply", turns, out.full(math.tau, wide.dtype)))
+    return out.unary(op, out.cast(rest, given.dtype))
+
+
+_declare(_periodic, "sin sine cos cosine tan tan")
+
+
 @_of("aten::trunc")
 def trunc(out: StableHloBuilder, x: object) -> Array:
-    given = _result_operand(out, x)
+    given = result_operand(out, x)
     if not given.dtype.is_floating_point:
         return given
-    return _towards_zero(out, given)
+    return towards_zero(out, given)
 
 
-def _towards_zero(out: StableHloBuilder, x: Array) -> Array:
+def towards_zero(out: StableHloBuilder, x: Array) -> Array:
     is_negative = out.compare("LT", x, out.full(0, x.dtype))
     return out.select(is_negative, out.unary("ceil", x), out.unary("floor", x))
 
 
 def _scaled_log(base: float, out: StableHloBuilder, x: object) -> Array:
-    given = _result_operand(out, x)
+    given = result_operand(out, x)
     return out.binary("multiply", out.unary("log", given), out.full(1 / math.log(base), given.dtype))
 
 
@@ -74,13 +95,13 @@ _of("aten::log10")(partial(_scaled_log, 10))
 
 @_of("aten::exp2")
 def exp2(out: StableHloBuilder, x: object) -> Array:
-    given = _result_operand(out, x)
+    given = result_operand(out, x)
     return out.unary("exponential", out.binary("multiply", given, out.full(math.log(2), given.dtype)))
 
 
 @_of("aten::reciprocal")
 def reciprocal(out: StableHloBuilder, x: object) -> Array:
-    given = _result_operand(out, x)
+    given = result_operand(out, x)
     return out.binary("divide", out.full(1, given.dtype), given)
 
 
@@ -116,10 +137,10 @@ def _number_of(amount: Dim) -> Array:
 
 
 def _scaled(out: StableHloBuilder, value: object, factor: object) -> Array:
-    given = _result_operand(out, value)
+    given = result_operand(out, value)
     if not isinstance(factor, Array) and factor == 1:
         return given
-    return out.binary("multiply", given, _result_operand(out, factor))
+    return out.binary("multiply", given, result_operand(out, factor))
 
 
 @_of("aten::add")
@@ -129,19 +150,19 @@ def add(out: StableHloBuilder, a: object, b: object, alpha: object = 1) -> Array
     if out.results[0].dtype is torch.bool and alpha not in (1, True):
         raise EngineRefusal("it is arithmetic on bools")
     op = "or" if out.results[0].dtype is torch.bool else "add"
-    return out.binary(op, _result_operand(out, a), _scaled(out, b, alpha))
+    return out.binary(op, result_operand(out, a), _scaled(out, b, alpha))
 
 
 @_of("aten::sub")
 def sub(out: StableHloBuilder, a: object, b: object, alpha: object = 1) -> Array:
     if ints := _of_ints(out, a, b):
         return _number_of(ints[0] - ints[1])
-    return out.binary("subtract", _result_operand(out, a), _scaled(out, b, alpha))
+    return out.binary("subtract", result_operand(out, a), _scaled(out, b, alpha))
 
 
 @_of("aten::rsub")
 def rsub(out: StableHloBuilder, a: object, b: object, alpha: object = 1) -> Array:
-    return out.binary("subtract", _result_operand(out, b), _scaled(out, a, alpha))
+    return out.binary("subtract", result_operand(out, b), _scaled(out, a, alpha))
 
 
 @_of("aten::mul")
@@ -149,7 +170,7 @@ def mul(out: StableHloBuilder, a: object, b: object) -> Array:
     if ints := _of_ints(out, a, b):
         return _number_of(ints[0] * ints[1])
     op = "and" if out.results[0].dtype is torch.bool else "multiply"
-    return out.binary(op, _result_operand(out, a), _result_operand(out, b))
+    return out.binary(op, result_operand(out, a), result_operand(out, b))
 
 
 @_of("aten::floordiv")
@@ -160,85 +181,37 @@ def floordiv(out: StableHloBuilder, a: object, b: object) -> Array:
     return _number_of(ints[0] // ints[1])
 
 
-@_of("aten::div")
-def div(out: StableHloBuilder, a: object, b: object, rounding_mode: object = None) -> Array:
-    dtype = out.results[0].dtype
-    if not dtype.is_floating_point:
-        raise EngineRefusal("it divides ints and rounds")
-    divided = out.binary("divide", out.operand(a, dtype), out.operand(b, dtype))
-    if rounding_mode == "floor":
-        return _floor_div(out, out.operand(a, dtype), out.operand(b, dtype), divided)
-    return _towards_zero(out, divided) if rounding_mode == "trunc" else divided
-
-
-def _floor_div(out: StableHloBuilder, a: Array, b: Array, divided: Array) -> Array:
-    """As torch computes it: what is left is taken away before dividing, so that 1 // 0.1 is 9."""
-    rest = _remainder(out, a, b)
-    exact = out.unary("round_nearest_even", out.binary("divide", out.binary("subtract", a, rest), b))
-    by_zero = out.compare("EQ", b, out.full(0, b.dtype))
-    return out.select(by_zero, divided, exact)
-
-
-def _remainder(out: StableHloBuilder, a: Array, b: Array) -> Array:
-    """With the sign of the divisor, as Python has it."""
-    rest, zero = out.binary("remainder", a, b), out.full(0, a.dtype)
-    differs = out.compare("NE", out.compare("LT", rest, zero), out.compare("LT", b, zero))
-    wrong = out.binary("and", out.compare("NE", rest, zero), differs)
-    return out.select(wrong, out.binary("add", rest, b), rest)
-
-
-@_of("aten::remainder")
-def remainder(out: StableHloBuilder, a: object, b: object) -> Array:
-    return _remainder(out, *_floats(out, a, b))
-
-
-@_of("aten::fmod")
-def fmod(out: StableHloBuilder, a: object, b: object) -> Array:
-    return out.binary("remainder", *_floats(out, a, b))
-
-
-def _floats(out: StableHloBuilder, a: object, b: object) -> tuple[Array, Array]:
-    if not out.results[0].dtype.is_floating_point:
-        raise EngineRefusal("it divides ints, which may be divided by 0")
-    return _result_operand(out, a), _result_operand(out, b)
-
-
 @_of("aten::atan2")
 def atan2(out: StableHloBuilder, a: object, b: object) -> Array:
-    return out.binary("atan2", *_floats(out, a, b))
+    if not out.results[0].dtype.is_floating_point:
+        raise EngineRefusal("it gives ints")
+    y, x = result_operand(out, a), result_operand(out, b)
+    if not out.for_iree:
+        return out.binary("atan2", y, x)
+    # IREE has no angle of two infinite numbers, and of 0 and -0 the same.
+    size, infinity = out.unary("abs", y), out.full(math.inf, y.dtype)
+    both = out.binary("and", out.compare("EQ", size, infinity), out.compare("EQ", out.unary("abs", x), infinity))
+    one = out.full(1, y.dtype)
+    found = out.binary("atan2", out.select(both, one, size), out.select(both, out.unary("sign", x), x))
+    zero = out.full(0, y.dtype)
+    at_0 = out.select(is_negative(out, x), out.full(math.pi, y.dtype), zero)
+    is_straight = out.binary("and", out.compare("EQ", size, zero), out.compare("EQ", x, x))
+    found = out.select(is_straight, at_0, found)
+    return out.select(is_negative(out, y), out.unary("negate", found), found)
+
+
+def is_negative(out: StableHloBuilder, x: Array) -> Array:
+    """Is its sign that of -1? That of -0 is."""
+    zero = out.full(0, x.dtype)
+    inverse = out.binary("divide", out.full(1, x.dtype), x)
+    return out.binary("or", out.compare("LT", x, zero), out.compare("LT", inverse, zero))
 
 
 def _extremum(op: str, out: StableHloBuilder, a: object, b: object) -> Array:
-    return out.binary(op, _result_operand(out, a), _result_operand(out, b))
+    return out.binary(op, result_operand(out, a), result_operand(out, b))
 
 
 _declare(_extremum, "maximum maximum minimum minimum")
-
-
-@_of("aten::pow")
-def pow(out: StableHloBuilder, a: object, b: object) -> Array:
-    base = _result_operand(out, a)
-    if not base.dtype.is_floating_point:
-        raise EngineRefusal("it raises ints to a power")
-    if isinstance(b, int | float):
-        by_products = _small_power(out, base, float(b))
-        if by_products is not None:
-            return by_products
-    return out.binary("power", base, _result_operand(out, b))
-
-
-def _small_power(out: StableHloBuilder, x: Array, exponent: float) -> Array | None:
-    """Powers that are computed exactly by a product or a root; torch computes the same ones so."""
-    if exponent == 0:
-        return out.full(1, x.dtype, x.dims)
-    if exponent in (0.5, -0.5):
-        return out.unary("sqrt" if exponent > 0 else "rsqrt", x)
-    if exponent not in (1, 2, 3, -1, -2):
-        return None
-    found = x
-    for _ in range(abs(int(exponent)) - 1):
-        found = out.binary("multiply", found, x)
-    return found if exponent > 0 else out.binary("divide", out.full(1, x.dtype), found)
 
 
 # -- activations
@@ -266,10 +239,10 @@ def gelu(out: StableHloBuilder, x: object, approximate: object = "none") -> Arra
 
 @_of("aten::clamp")
 def clamp(out: StableHloBuilder, x: object, low: object = None, high: object = None) -> Array:
-    found = _result_operand(out, x)
+    found = result_operand(out, x)
     for op, bound in (("maximum", low), ("minimum", high)):
         if bound is not None:
-            found = out.binary(op, found, _result_operand(out, bound))
+            found = out.binary(op, found, result_operand(out, bound))
     return found
 
 
@@ -310,12 +283,12 @@ _declare(_compare, "eq EQ ne NE lt LT le LE gt GT ge GE")
 def where(out: StableHloBuilder, condition: object, a: object = None, b: object = None) -> Array:
     if a is None or b is None:
         raise EngineRefusal("how many elements it gives depends on the condition")
-    return out.select(out.operand(condition, torch.bool), _result_operand(out, a), _result_operand(out, b))
+    return out.select(out.operand(condition, torch.bool), result_operand(out, a), result_operand(out, b))
 
 
 @_of("aten::masked_fill")
 def masked_fill(out: StableHloBuilder, x: object, mask: object, value: object) -> Array:
-    return out.select(out.operand(mask, torch.bool), _result_operand(out, value), _result_operand(out, x))
+    return out.select(out.operand(mask, torch.bool), result_operand(out, value), result_operand(out, x))
 
 
 def _logical(op: str, out: StableHloBuilder, a: object, b: object) -> Array:
@@ -323,7 +296,7 @@ def _logical(op: str, out: StableHloBuilder, a: object, b: object) -> Array:
 
 
 def _by_bits(op: str, out: StableHloBuilder, a: object, b: object) -> Array:
-    return out.binary(op, _result_operand(out, a), _result_operand(out, b))
+    return out.binary(op, result_operand(out, a), result_operand(out, b))
 
 
 _declare(_logical, "logical_and and logical_or or logical_xor xor")
@@ -350,7 +323,7 @@ def isnan(out: StableHloBuilder, x: object) -> Array:
 def isinf(out: StableHloBuilder, x: object) -> Array:
     given = out.given(x)
     if not given.dtype.is_floating_point:
-        raise EngineRefusal("it asks about ints")
+        return out.full(0, torch.bool, given.dims)
     return out.compare("EQ", out.unary("abs", given), out.full(math.inf, given.dtype))
 
 
@@ -359,7 +332,7 @@ def isinf(out: StableHloBuilder, x: object) -> Array:
 
 @_of("aten::to", "aten::_to_copy", "prims::convert_element_type")
 def to(out: StableHloBuilder, x: object, *options: object) -> Array:
-    return _result_operand(out, x)
+    return result_operand(out, x)
 
 
 @_of("aten::alias", "aten::clone", "aten::detach", "aten::contiguous", "aten::lift_fresh_copy")
@@ -369,7 +342,7 @@ def alias(out: StableHloBuilder, x: object, *options: object) -> Array:
 
 @_of("aten::full_like")
 def full_like(out: StableHloBuilder, x: object, value: object, *options: object) -> Array:
-    return out.broadcast_to(_result_operand(out, value), out.given(x).dims)
+    return out.broadcast_to(result_operand(out, value), out.given(x).dims)
 
 
 @_of("aten::zeros_like")
@@ -386,11 +359,17 @@ def ones_like(out: StableHloBuilder, x: object, *options: object) -> Array:
 def full(out: StableHloBuilder, sizes: object, value: object, *options: object) -> Array:
     if not isinstance(sizes, list):
         raise EngineRefusal("its sizes are not written out")
-    return out.broadcast_to(_result_operand(out, value), [out.dim_of(n) for n in sizes])
+    return out.broadcast_to(result_operand(out, value), [out.dim_of(n) for n in sizes])
 
 
 @_of("aten::zeros")
 def zeros(out: StableHloBuilder, sizes: object, *options: object) -> Array:
+    return full(out, sizes, 0)
+
+
+@_of("aten::empty")
+def empty(out: StableHloBuilder, sizes: object, *options: object) -> Array:
+    """What is in it is not to be read; zeros are as good as all else."""
     return full(out, sizes, 0)
 
 
@@ -401,7 +380,7 @@ def ones(out: StableHloBuilder, sizes: object, *options: object) -> Array:
 
 @_of("aten::scalar_tensor")
 def scalar_tensor(out: StableHloBuilder, value: object, *options: object) -> Array:
-    return _result_operand(out, value)
+    return result_operand(out, value)
 
 
 @_of("aten::arange")

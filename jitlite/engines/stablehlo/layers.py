@@ -1,10 +1,9 @@
-"""Products, convolutions and pooling."""
+"""Products and convolutions."""
 
 from __future__ import annotations
 
 import functools
 import itertools
-import math
 from collections.abc import Iterator, Sequence
 
 import torch
@@ -14,14 +13,13 @@ from jitlite.engines.converters import constants, number
 from jitlite.engines.engine import EngineRefusal
 from jitlite.engines.stablehlo.arrays import Array
 from jitlite.engines.stablehlo.builder import CONVERTERS, StableHloBuilder, accumulated_in, is_static
-from jitlite.engines.stablehlo.literals import array, ints, tensor_type
-from jitlite.engines.stablehlo.reductions import lowest
+from jitlite.engines.stablehlo.literals import ints, tensor_type
 from jitlite.engines.stablehlo.sizes import Dim, product
 
 _of = CONVERTERS.of
 
 
-def _dot(out: StableHloBuilder, a: Array, b: Array, batch: int, over: tuple[int, int]) -> Array:
+def dot(out: StableHloBuilder, a: Array, b: Array, batch: int, over: tuple[int, int]) -> Array:
     """The product of two tensors over a dimension of each; the first ones of both are a batch."""
     if a.dtype is torch.bool:
         raise EngineRefusal("it multiplies bools")
@@ -68,35 +66,35 @@ def _as_matrices(out: StableHloBuilder, x: Array, batch: int, over: int, *, is_l
 @_of("aten::mm", "aten::mv", "aten::dot")
 def mm(out: StableHloBuilder, a: object, b: object) -> Array:
     left, right = out.given(a), out.given(b)
-    return _dot(out, left, right, 0, (left.rank - 1, 0))
+    return dot(out, left, right, 0, (left.rank - 1, 0))
 
 
 @_of("aten::bmm")
 def bmm(out: StableHloBuilder, a: object, b: object) -> Array:
-    return _dot(out, out.given(a), out.given(b), 1, (2, 1))
+    return dot(out, out.given(a), out.given(b), 1, (2, 1))
 
 
 @_of("aten::matmul")
 def matmul(out: StableHloBuilder, a: object, b: object) -> Array:
     left, right = out.given(a), out.given(b)
     if right.rank <= 2 and left.rank > 0 and right.rank > 0:
-        return _dot(out, left, right, 0, (left.rank - 1, 0))
+        return dot(out, left, right, 0, (left.rank - 1, 0))
     if left.rank < 2:
         raise EngineRefusal("it multiplies a vector with a batch of matrices")
     batch = out.joined_dims(left.dims[:-2], right.dims[:-2])
     left = out.broadcast_to(left, [*batch, *left.dims[-2:]])
     right = out.broadcast_to(right, [*batch, *right.dims[-2:]])
-    return _dot(out, left, right, len(batch), (len(batch) + 1, len(batch)))
+    return dot(out, left, right, len(batch), (len(batch) + 1, len(batch)))
 
 
 @_of("aten::addmm")
 def addmm(out: StableHloBuilder, bias: object, a: object, b: object, beta: object = 1, alpha: object = 1) -> Array:
-    return _sum_of(out, bias, _dot(out, out.given(a), out.given(b), 0, (1, 0)), beta, alpha)
+    return _sum_of(out, bias, dot(out, out.given(a), out.given(b), 0, (1, 0)), beta, alpha)
 
 
 @_of("aten::baddbmm")
 def baddbmm(out: StableHloBuilder, bias: object, a: object, b: object, beta: object = 1, alpha: object = 1) -> Array:
-    return _sum_of(out, bias, _dot(out, out.given(a), out.given(b), 1, (2, 1)), beta, alpha)
+    return _sum_of(out, bias, dot(out, out.given(a), out.given(b), 1, (2, 1)), beta, alpha)
 
 
 def _sum_of(out: StableHloBuilder, bias: object, made: Array, beta: object, alpha: object) -> Array:
@@ -119,14 +117,14 @@ def linear(out: StableHloBuilder, x: object, weight: object, bias: object = None
     given, factor = out.given(x), out.given(weight)
     if factor.rank != 2 or given.rank == 0:
         raise EngineRefusal("its weight is no matrix")
-    made = _dot(out, given, factor, 0, (given.rank - 1, 1))
+    made = dot(out, given, factor, 0, (given.rank - 1, 1))
     return made if bias is None else _sum_of(out, bias, made, 1, 1)
 
 
 # -- convolution
 
 
-class _Window(Record):
+class SlidingWindow(Record):
     """How a window goes over an image, a number for each dimension of it."""
 
     size: Sequence[Dim]
@@ -154,12 +152,12 @@ def convolution(
     if given.rank != kernel.rank or not dtype.is_floating_point:
         raise EngineRefusal("its input has no batch dimension, or is of ints")
     given, kernel = (out.cast(v, accumulated_in(dtype)) for v in (given, kernel))
-    strides, around, dilations = (_each(v, rank) for v in (stride, padding, dilation))
+    strides, around, dilations = (each(v, rank) for v in (stride, padding, dilation))
     count = constants(groups)[0]
     if transposed:
-        made = _transposed(out, given, kernel, strides, around, dilations, _each(output_padding, rank), count)
+        made = _transposed(out, given, kernel, strides, around, dilations, each(output_padding, rank), count)
     else:
-        window = _Window(kernel.dims[2:], strides, [(p, p) for p in around], dilations)
+        window = SlidingWindow(kernel.dims[2:], strides, [(p, p) for p in around], dilations)
         made = _convolved(out, given, kernel, window, [1] * rank, count)
     if bias is not None:
         shift = out.operand(out.given(bias), made.dtype)
@@ -173,8 +171,12 @@ def _transposed(
 ) -> Array:  # fmt: skip
     """A convolution with the kernel turned around over an image with gaps."""
     sizes = kernel.dims[2:]
-    if groups != 1 or not all(isinstance(n, int) for n in sizes):
-        raise EngineRefusal("it is transposed and has groups, or the size of its kernel is not known")
+    if not all(isinstance(n, int) for n in sizes):
+        raise EngineRefusal("it is transposed, and the size of its kernel is not known")
+    if groups > 1:
+        parts = _parts_of_groups(out, x, kernel, kernel.dims[0] // groups, groups)
+        made = [_transposed(out, part, weights, strides, around, dilations, more, 1) for part, weights in parts]
+        return out.concatenate(made, 1)
     turned = out.line(
         f"stablehlo.reverse {kernel.name}, dims = {ints(range(2, kernel.rank))} : {kernel.type}",
         kernel.dtype, kernel.dims,
@@ -184,18 +186,18 @@ def _transposed(
     padding = [(r - p, r - p + m) for r, p, m in zip(reach, around, more, strict=True)]
     if min(min(pair) for pair in padding) < 0:
         raise EngineRefusal("its padding is greater than its kernel")
-    window = _Window(turned.dims[2:], [1] * len(reach), padding, dilations)
+    window = SlidingWindow(turned.dims[2:], [1] * len(reach), padding, dilations)
     return _convolved(out, x, turned, window, strides, 1)
 
 
 def _convolved(
-    out: StableHloBuilder, x: Array, kernel: Array, window: _Window, gaps: Sequence[int], groups: int
+    out: StableHloBuilder, x: Array, kernel: Array, window: SlidingWindow, gaps: Sequence[int], groups: int
 ) -> Array:
     out.need(x.dims[1], "==", kernel.dims[1] * groups)
     if out.for_iree:
         x, window = _without_unread_rows(out, x, window, gaps)
     if out.for_iree and not is_static(x.dims):
-        x, window, gaps = _padded(out, x, window, gaps)
+        x, window, gaps = padded(out, x, window, gaps)
         if groups > 1:
             return _in_groups(out, x, kernel, window, groups)
     image = [(n - 1) * gap + 1 if gap > 1 else n for n, gap in zip(x.dims[2:], gaps, strict=True)]
@@ -215,8 +217,8 @@ def _convolved(
 
 
 def _without_unread_rows(
-    out: StableHloBuilder, x: Array, window: _Window, gaps: Sequence[int]
-) -> tuple[Array, _Window]:
+    out: StableHloBuilder, x: Array, window: SlidingWindow, gaps: Sequence[int]
+) -> tuple[Array, SlidingWindow]:
     """The image without what a window that fits once does not reach: IREE does not compile what has some."""
     places, padding = window.places(x.dims[2:]), list(window.padding)
     for d, (n, k, (before, after)) in enumerate(zip(x.dims[2:], window.size, window.padding, strict=True)):
@@ -226,40 +228,50 @@ def _without_unread_rows(
         if rest < after and n + rest > 0:
             x = out.slice(x, d + 2, 0, n + min(rest, 0))
             padding[d] = before, max(rest, 0)
-    return x, _Window(window.size, window.stride, padding, window.dilation)
+    return x, SlidingWindow(window.size, window.stride, padding, window.dilation)
 
 
-def _padded(
-    out: StableHloBuilder, x: Array, window: _Window, gaps: Sequence[int], filler: float = 0
-) -> tuple[Array, _Window, list[int]]:
+def padded(
+    out: StableHloBuilder, x: Array, window: SlidingWindow, gaps: Sequence[int], filler: float = 0
+) -> tuple[Array, SlidingWindow, list[int]]:
     """The image with its padding and its gaps, and the window without."""
     lead = [0] * (x.rank - len(window.padding))
     before, after = ([*lead, *(pair[i] for pair in window.padding)] for i in (0, 1))
     wide = out.pad(x, out.full(filler, x.dtype), before, after, [*lead, *(gap - 1 for gap in gaps)])
     none = [(0, 0)] * len(window.padding)
-    return wide, _Window(window.size, window.stride, none, window.dilation), [1] * len(none)
+    return wide, SlidingWindow(window.size, window.stride, none, window.dilation), [1] * len(none)
 
 
 _MOST_GROUPS = 64
 """A convolution with more groups, and more than one channel in each, is refused for IREE."""
 
 
-def _in_groups(out: StableHloBuilder, x: Array, kernel: Array, window: _Window, groups: int) -> Array:
+def _in_groups(out: StableHloBuilder, x: Array, kernel: Array, window: SlidingWindow, groups: int) -> Array:
     """A convolution in groups that IREE reads where sizes are not known."""
     if kernel.dims[1] == 1:
         return _of_single_channels(out, x, kernel, window, groups)
-    features = kernel.dims[0] // groups
-    if groups > _MOST_GROUPS:
-        raise EngineRefusal("it has many groups, and sizes that vary")
-    channels, made = kernel.dims[1], []
-    for i in range(groups):
-        part = out.slice(x, 1, channels * i, channels * (i + 1))
-        weights = out.slice(kernel, 0, features * i, features * (i + 1))
-        made.append(_convolved(out, part, weights, window, [1] * len(window.stride), 1))
+    parts = _parts_of_groups(out, x, kernel, kernel.dims[1], groups)
+    made = [_convolved(out, part, weights, window, [1] * len(window.stride), 1) for part, weights in parts]
     return out.concatenate(made, 1)
 
 
-def _of_single_channels(out: StableHloBuilder, x: Array, kernel: Array, window: _Window, groups: int) -> Array:
+def _parts_of_groups(
+    out: StableHloBuilder, x: Array, kernel: Array, channels: Dim, groups: int
+) -> Iterator[tuple[Array, Array]]:
+    """The channels of the image and the part of the kernel of each group.
+
+    Raises:
+        EngineRefusal: there are too many.
+    """
+    if groups > _MOST_GROUPS:
+        raise EngineRefusal("it has many groups, and is transposed or has sizes that vary")
+    rows = kernel.dims[0] // groups
+    for i in range(groups):
+        part = out.slice(x, 1, channels * i, channels * (i + 1))
+        yield part, out.slice(kernel, 0, rows * i, rows * (i + 1))
+
+
+def _of_single_channels(out: StableHloBuilder, x: Array, kernel: Array, window: SlidingWindow, groups: int) -> Array:
     """A sum over the elements of the kernel, each times a part of the image."""
     features = kernel.dims[0]
     times = features // groups
@@ -268,7 +280,7 @@ def _of_single_channels(out: StableHloBuilder, x: Array, kernel: Array, window: 
         x = out.reshape(between, [x.dims[0], features, *x.dims[2:]])
     weights = out.reshape(kernel, [features, *window.size])
     terms = []
-    for at, part in _window_parts(out, x, window):
+    for at, part in window_parts(out, x, window):
         weight = weights
         for d, i in enumerate(at):
             weight = out.slice(weight, d + 1, i, i + 1)
@@ -277,7 +289,7 @@ def _of_single_channels(out: StableHloBuilder, x: Array, kernel: Array, window: 
     return functools.reduce(functools.partial(out.binary, "add"), terms)
 
 
-def _window_parts(out: StableHloBuilder, x: Array, window: _Window) -> Iterator[tuple[tuple[int, ...], Array]]:
+def window_parts(out: StableHloBuilder, x: Array, window: SlidingWindow) -> Iterator[tuple[tuple[int, ...], Array]]:
     """For each place in the window, the elements that are there as it goes over an image without padding.
 
     Raises:
@@ -297,152 +309,7 @@ def _window_parts(out: StableHloBuilder, x: Array, window: _Window) -> Iterator[
         yield at, part
 
 
-def _each(values: object, rank: int) -> list[int]:
+def each(values: object, rank: int) -> list[int]:
     """A number for each dimension of an image."""
     found = list(constants(values))
     return found * (rank if len(found) == 1 else 1)
-
-
-# -- pooling
-
-
-def _image_window(
-    x: Array, kernel: object, stride: object, padding: object, dilation: object, ceil: object, rank: int
-) -> _Window:
-    """The window, with more padding behind where sizes are rounded up."""
-    size = _each(kernel, rank)
-    strides = _each(stride, rank) or size
-    around, dilations = _each(padding, rank), _each(dilation, rank)
-    after = list(around)
-    if ceil:
-        for d, n in enumerate(x.dims[-rank:]):
-            if not isinstance(n, int):
-                raise EngineRefusal("it rounds up sizes that are not known")
-            after[d] = _padding_behind(n, size[d], strides[d], around[d], dilations[d])
-    return _Window(size, strides, list(zip(around, after, strict=True)), dilations)
-
-
-def _padding_behind(n: int, size: int, stride: int, padding: int, dilation: int) -> int:
-    reach = dilation * (size - 1) + 1
-    places = math.ceil((n + 2 * padding - reach) / stride) + 1
-    if (places - 1) * stride >= n + padding:  # a window may not begin behind the image
-        places -= 1
-    return max((places - 1) * stride + reach - n - padding, 0)
-
-
-def _pooled(out: StableHloBuilder, op: str, x: Array, window: _Window, start: float) -> Array:
-    rank = len(window.stride)
-    lead = x.rank - rank
-    if out.for_iree and not is_static(x.dims):
-        x, window, _ = _padded(out, x, window, [1] * rank, start)
-        parts = [part for _, part in _window_parts(out, x, window)]
-        return functools.reduce(functools.partial(out.binary, op), parts)
-    places = window.places(x.dims[lead:])
-    for n in places:
-        out.need(1, "<=", n)
-    dims = [*x.dims[:lead], *places]
-    begin, element = out.full(start, x.dtype), tensor_type(x.dtype, ())
-    ones = [1] * lead
-    size = [*ones, *(n for n in window.size if isinstance(n, int))]
-    pads = ", ".join(ints(pair) for pair in [*[(0, 0)] * lead, *window.padding])
-    text = (
-        f'"stablehlo.reduce_window"({x.name}, {begin.name}) ({{\n'
-        f"  ^bb0(%a: {element}, %b: {element}):\n"
-        f"    %joined = stablehlo.{op} %a, %b : {element}\n"
-        f"    stablehlo.return %joined : {element}\n"
-        f"  }}) {{window_dimensions = {array(size)}, window_strides = {array([*ones, *window.stride])}, "
-        f"window_dilations = {array([*ones, *window.dilation])}, "
-        f"padding = dense<[{pads}]> : tensor<{x.rank}x2xi64>}} : ({x.type}, {element}) -> {tensor_type(x.dtype, dims)}"
-    )
-    return out.line(text, x.dtype, dims)
-
-
-@_of("aten::max_pool2d_with_indices", "aten::max_pool2d")
-def max_pool2d(
-    out: StableHloBuilder, x: object, kernel: object, stride: object = (), padding: object = 0, dilation: object = 1,
-    ceil: object = False,
-) -> Array:  # fmt: skip
-    given = out.given(x)
-    window = _image_window(given, kernel, stride, padding, dilation, ceil, 2)
-    return _pooled(out, "maximum", given, window, lowest(given.dtype))
-
-
-@_of("aten::avg_pool2d")
-def avg_pool2d(
-    out: StableHloBuilder, x: object, kernel: object, stride: object = (), padding: object = 0, ceil: object = False,
-    counts: object = True, divisor: object = None,
-) -> Array:  # fmt: skip
-    return _averaged(out, x, 2, [kernel, stride, padding], ceil, counts, divisor)
-
-
-@_of("aten::avg_pool1d")
-def avg_pool1d(
-    out: StableHloBuilder, x: object, kernel: object, stride: object = (), padding: object = 0, ceil: object = False,
-    counts: object = True,
-) -> Array:  # fmt: skip
-    return _averaged(out, x, 1, [kernel, stride, padding], ceil, counts, None)
-
-
-def _averaged(
-    out: StableHloBuilder, x: object, rank: int, numbers: Sequence[object], ceil: object, counts: object,
-    divisor: object,
-) -> Array:  # fmt: skip
-    dtype = out.results[0].dtype
-    given = out.cast(out.given(x), accumulated_in(dtype))
-    if not dtype.is_floating_point:
-        raise EngineRefusal("it averages ints")
-    kernel, stride, padding = numbers
-    window = _image_window(given, kernel, stride, padding, 1, ceil, rank)
-    total = _pooled(out, "add", given, window, 0)
-    if divisor is not None:
-        return out.cast(out.binary("divide", total, out.full(number(divisor), given.dtype)), dtype)
-    count: Array
-    if counts and not ceil:
-        count = out.full(math.prod(n for n in window.size if isinstance(n, int)), given.dtype)
-    else:
-        count = _counted(out, given, window, _each(padding, rank) if counts else [0] * rank)
-    return out.cast(out.binary("divide", total, count), dtype)
-
-
-def _counted(out: StableHloBuilder, x: Array, window: _Window, counted: Sequence[int]) -> Array:
-    """How many elements each window has, those of so much padding on either side among them."""
-    rank = len(counted)
-    image = [n + 2 * p for n, p in zip(x.dims[-rank:], counted, strict=True)]
-    ones = out.broadcast_to(out.full(1, x.dtype), [*[1] * (x.rank - rank), *image])
-    padding = [(a - p, max(b - p, 0)) for (a, b), p in zip(window.padding, counted, strict=True)]
-    return _pooled(out, "add", ones, _Window(window.size, window.stride, padding, window.dilation), 0)
-
-
-@_of("aten::adaptive_avg_pool2d", "aten::_adaptive_avg_pool2d")
-def adaptive_avg_pool2d(out: StableHloBuilder, x: object, sizes: object) -> Array:
-    """An average over windows of different sizes is a product with a matrix of weights."""
-    dtype = out.results[0].dtype
-    found = out.cast(out.given(x), accumulated_in(dtype))
-    for axis, size in zip((found.rank - 2, found.rank - 1), _each(sizes, 2), strict=True):
-        length = found.dims[axis]
-        if size == 1:
-            found = _mean_of_axis(out, found, axis)
-        elif not isinstance(length, int):
-            raise EngineRefusal("it pools an image of a size that is not known to several pixels")
-        else:
-            weights = out.constant(_window_weights(length, size).to(found.dtype))
-            made = _dot(out, found, weights, 0, (axis, 0))
-            order = [*range(axis), made.rank - 1, *range(axis, made.rank - 1)]
-            found = out.transpose(made, order)
-    return out.cast(found, dtype)
-
-
-def _mean_of_axis(out: StableHloBuilder, x: Array, axis: int) -> Array:
-    total = out.reduce("add", x, [axis], 0)
-    length = out.cast(out.scalar(x.dims[axis]), x.dtype)
-    mean = out.binary("divide", total, length)
-    return out.reshape(mean, [*x.dims[:axis], 1, *x.dims[axis + 1 :]])
-
-
-def _window_weights(length: int, size: int) -> torch.Tensor:
-    """What each element of an image counts in each window, a column for each of these."""
-    weights = torch.zeros(length, size, dtype=torch.float64)
-    for i in range(size):
-        start, stop = i * length // size, -(-(i + 1) * length // size)
-        weights[start:stop, i] = 1 / (stop - start)
-    return weights

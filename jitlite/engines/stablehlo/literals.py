@@ -31,6 +31,22 @@ def element_type(dtype: torch.dtype) -> str:
     return found
 
 
+_WITHOUT_DOUBLES = frozenset(
+    {"tanh", "sine", "cosine", "tan", "chlo.asin", "chlo.acos", "chlo.atan", "remainder", "atan2"}
+)
+"""What IREE 3.13 calls the library of C for, where there is none."""
+
+
+def check_linked(op: str, dtype: torch.dtype) -> None:
+    """See that IREE can link an operation on elements of this dtype.
+
+    Raises:
+        EngineRefusal: it cannot.
+    """
+    if dtype is torch.float64 and op in _WITHOUT_DOUBLES:
+        raise EngineRefusal(f"IREE has no {op} of float64")
+
+
 def tensor_type(dtype: torch.dtype, dims: Sequence[Dim]) -> str:
     """The type of tensors of these sizes."""
     sizes = "".join(f"{dim}x" if isinstance(dim, int) else "?x" for dim in dims)

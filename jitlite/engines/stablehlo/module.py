@@ -10,7 +10,17 @@ import torch
 from jitlite.base.records import Record, replace
 from jitlite.engines.converters import dtype_of_number, ref_of
 from jitlite.engines.engine import EngineRefusal
-from jitlite.engines.stablehlo import control_flow, elementwise, layers, reductions, views
+from jitlite.engines.stablehlo import (
+    control_flow,
+    elementwise,
+    indexing,
+    integers,
+    layers,
+    ordering,
+    pooling,
+    reductions,
+    views,
+)
 from jitlite.engines.stablehlo.arrays import Array, SizeCondition
 from jitlite.engines.stablehlo.builder import CONVERTERS, StableHloBuilder
 from jitlite.engines.stablehlo.sizes import text_of
@@ -18,7 +28,7 @@ from jitlite.engines.whole_graphs import WholeGraph, check_supported
 from jitlite.ir.graph import Graph, Value, constant_of, is_constant
 from jitlite.ir.types import TensorType
 
-_SUBJECTS = (control_flow, elementwise, layers, reductions, views)
+_SUBJECTS = (control_flow, elementwise, indexing, integers, layers, ordering, pooling, reductions, views)
 """The modules that declare converters."""
 
 

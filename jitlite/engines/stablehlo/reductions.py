@@ -143,14 +143,20 @@ def _index_of(compare: str, out: StableHloBuilder, x: object, dim: object = None
     return _kept(out, given, [axis], found, keep)
 
 
-def _reduce_with_places(out: StableHloBuilder, compare: str, x: Array, places: Array, start: Array, axis: int) -> Array:
-    none = out.full(torch.iinfo(torch.int64).max, torch.int64)
-    dims = [n for d, n in enumerate(x.dims) if d != axis]
-    e, kind = tensor_type(x.dtype, ()), "FLOAT" if x.dtype.is_floating_point else "SIGNED"
-    if x.dtype is torch.uint8:
+def comparison_text(compare: str, dtype: torch.dtype, *, is_nan_first: bool) -> list[str]:
+    """Lines that have `%taken` say whether `%a` of the place `%i` comes before `%b` of the place `%j`.
+
+    Of two elements that are equal, or nan both, the one of the smaller place does.
+
+    Args:
+        is_nan_first: does nan come before all numbers, or behind them?
+    """
+    e, kind = tensor_type(dtype, ()), "FLOAT" if dtype.is_floating_point else "SIGNED"
+    if dtype in (torch.uint8, torch.bool):
         kind = "UNSIGNED"
     compared = f"{kind} : ({e}, {e}) -> tensor<i1>"
-    body = [
+    nan, other = ("%nan_a", "%nan_b") if is_nan_first else ("%nan_b", "%nan_a")
+    return [
         f"%beyond = stablehlo.compare {compare}, %a, %b, {compared}",
         f"%nan_a = stablehlo.compare NE, %a, %a, {compared}",
         f"%nan_b = stablehlo.compare NE, %b, %b, {compared}",
@@ -159,10 +165,19 @@ def _reduce_with_places(out: StableHloBuilder, compare: str, x: Array, places: A
         "%both = stablehlo.and %nan_a, %nan_b : tensor<i1>",
         "%same = stablehlo.or %equal, %both : tensor<i1>",
         "%first = stablehlo.and %same, %before : tensor<i1>",
-        "%not_b = stablehlo.not %nan_b : tensor<i1>",
-        "%only_a = stablehlo.and %nan_a, %not_b : tensor<i1>",
-        "%greater = stablehlo.or %beyond, %only_a : tensor<i1>",
+        f"%is_number = stablehlo.not {other} : tensor<i1>",
+        f"%only = stablehlo.and {nan}, %is_number : tensor<i1>",
+        "%greater = stablehlo.or %beyond, %only : tensor<i1>",
         "%taken = stablehlo.or %greater, %first : tensor<i1>",
+    ]
+
+
+def _reduce_with_places(out: StableHloBuilder, compare: str, x: Array, places: Array, start: Array, axis: int) -> Array:
+    none = out.full(torch.iinfo(torch.int64).max, torch.int64)
+    dims = [n for d, n in enumerate(x.dims) if d != axis]
+    e = tensor_type(x.dtype, ())
+    body = [
+        *comparison_text(compare, x.dtype, is_nan_first=True),
         f"%value = stablehlo.select %taken, %a, %b : tensor<i1>, {e}",
         "%place = stablehlo.select %taken, %i, %j : tensor<i1>, tensor<i64>",
         f"stablehlo.return %value, %place : {e}, tensor<i64>",
@@ -290,6 +305,20 @@ def group_norm(
         raise EngineRefusal("its sizes are not known")
     parts = out.reshape(given, [given.dims[0], count, together // count])
     found = out.reshape(_normalized(out, parts, [2], epsilon), given.dims)
+    return out.cast(_weighted(out, found, weight, bias, [1]), dtype)
+
+
+@_of("aten::_native_batch_norm_legit")
+def instance_norm(
+    out: StableHloBuilder, x: object, weight: object, bias: object, training: object, momentum: object,
+    epsilon: object, *more: object,
+) -> Array:  # fmt: skip
+    """With the statistics of what it is given. With averages, there are two arguments more, and these are written."""
+    if more or training is not True:
+        raise EngineRefusal("it keeps averages")
+    dtype = out.results[0].dtype
+    given = out.cast(out.given(x), accumulated_in(dtype))
+    found = _normalized(out, given, [d for d in range(given.rank) if d != 1], epsilon)
     return out.cast(_weighted(out, found, weight, bias, [1]), dtype)
 
 

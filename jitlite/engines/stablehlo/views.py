@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
-import torch
-
 from jitlite.engines.converters import RefList, constants
 from jitlite.engines.engine import EngineRefusal
 from jitlite.engines.stablehlo.arrays import Array
-from jitlite.engines.stablehlo.builder import CONVERTERS, StableHloBuilder, axis_of, is_static
-from jitlite.engines.stablehlo.literals import array, ints, tensor_type
+from jitlite.engines.stablehlo.builder import CONVERTERS, StableHloBuilder, axis_of
+from jitlite.engines.stablehlo.literals import ints
 from jitlite.engines.stablehlo.sizes import Dim, least, maximum, minimum, product
 
 _of = CONVERTERS.of
@@ -118,30 +116,12 @@ def slice(
     given = out.given(x)
     axis = axis_of(dim, given.rank)
     length = given.dims[axis]
-    first = _bound(out, 0 if start is None else start, length)
-    last = maximum(_bound(out, _END if end is None else end, length), first)
+    first = bound_of(out, 0 if start is None else start, length)
+    last = maximum(bound_of(out, _END if end is None else end, length), first)
     return out.slice(given, axis, first, last, constants(step)[0])
 
 
-@_of("aten::slice_scatter")
-def slice_scatter(
-    out: StableHloBuilder, x: object, source: object, dim: object = 0, start: object = None, end: object = None,
-    step: object = 1,
-) -> Array:  # fmt: skip
-    given, part = out.given(x), out.operand(out.given(source), out.results[0].dtype)
-    axis = axis_of(dim, given.rank)
-    length = given.dims[axis]
-    if constants(step)[0] != 1:
-        raise EngineRefusal("it writes to elements that are not beside one another")
-    first = _bound(out, 0 if start is None else start, length)
-    last = maximum(_bound(out, _END if end is None else end, length), first)
-    out.need(part.dims[axis], "==", last - first)
-    around = [out.slice(given, axis, 0, first), part, out.slice(given, axis, last, length)]
-    parts = _of_equal_sizes(out, [p for p in around if p.dims[axis] != 0], axis)
-    return out.concatenate(parts, axis) if parts else given
-
-
-def _bound(out: StableHloBuilder, value: object, length: Dim) -> Dim:
+def bound_of(out: StableHloBuilder, value: object, length: Dim) -> Dim:
     """Where a part of a dimension begins or ends: counted from the end if negative, and in it."""
     at = out.dim_of(value)
     if at == _END:
@@ -229,95 +209,24 @@ def split_with_sizes(out: StableHloBuilder, x: object, sizes: object, dim: objec
     return RefList("", given.dtype, given.rank, parts=tuple(parts))
 
 
-# -- elements at indices
+@_of("aten::roll")
+def roll(out: StableHloBuilder, x: object, shifts: object, dims: object = ()) -> Array:
+    """Without dimensions, all elements are shifted as one row."""
+    given, numbers = out.given(x), constants(shifts)
+    axes = [axis_of(d, given.rank) for d in constants(dims)] if given.rank else []
+    if given.rank and not axes:
+        flat = out.reshape(given, [product(given.dims)])
+        return out.reshape(_rolled(out, flat, 0, numbers[0]), given.dims)
+    for shift, axis in zip(numbers, axes, strict=False):
+        given = _rolled(out, given, axis, shift)
+    return given
 
 
-def _taken(out: StableHloBuilder, x: Array, axis: int, index: Array) -> Array:
-    """The parts of `x` that an index of any rank names along a dimension. Those outside make the call refused."""
-    zero, length = out.full(0, index.dtype), out.operand(_size_of(x.dims[axis]), index.dtype)
-    inside = out.binary("and", out.compare("GE", index, zero), out.compare("LT", index, length))
-    out.all_true(inside, "an index is out of range")
-    dims = [*x.dims[:axis], *index.dims, *x.dims[axis + 1 :]]
-    offsets = [d for d in range(len(dims)) if not axis <= d < axis + index.rank]
-    numbers = (
-        f"#stablehlo.gather<offset_dims = {ints(offsets)}, collapsed_slice_dims = [{axis}], "
-        f"start_index_map = [{axis}], index_vector_dim = {index.rank}>"
-    )
-    sizes: list[Dim] = [*x.dims[:axis], 1, *x.dims[axis + 1 :]]
-    made = tensor_type(x.dtype, dims)
-    if is_static(sizes):
-        known = array([n for n in sizes if isinstance(n, int)])
-        text = (
-            f'"stablehlo.gather"({x.name}, {index.name}) {{dimension_numbers = {numbers}, slice_sizes = {known}, '
-            f"indices_are_sorted = false}} : ({x.type}, {index.type}) -> {made}"
-        )
-        return out.line(text, x.dtype, dims)
-    text = (
-        f'"stablehlo.torch_index_select"({x.name}, {index.name}) {{dim = {axis} : i64, batch_dims = 0 : i64}} : '
-        f"({x.type}, {index.type}) -> {made}"
-    )
-    return out.line(text, x.dtype, dims)
-
-
-def _size_of(dim: Dim) -> object:
-    return dim if isinstance(dim, int) else Array("", torch.int64, 0, True, amount=dim)
-
-
-@_of("aten::index_select")
-def index_select(out: StableHloBuilder, x: object, dim: object, index: object) -> Array:
-    given, at = out.given(x), out.given(index)
-    if given.rank == 0:
-        raise EngineRefusal("a tensor without dimensions is selected from")
-    if at.rank == 0:
-        at = out.reshape(at, [1])
-    return _taken(out, given, axis_of(dim, given.rank), at)
-
-
-@_of("aten::embedding")
-def embedding(out: StableHloBuilder, weight: object, indices: object, *options: object) -> Array:
-    return _taken(out, out.given(weight), 0, out.given(indices))
-
-
-@_of("aten::index")
-def index(out: StableHloBuilder, x: object, indices: object) -> Array:
-    """One tensor of ints among the indices; a negative one counts from the end."""
-    given = out.given(x)
-    if not isinstance(indices, list):
-        raise EngineRefusal("its indices are not written out")
-    places = [d for d, value in enumerate(indices) if value is not None]
-    if len(places) != 1:
-        raise EngineRefusal("several indices are tensors")
-    at = out.given(indices[places[0]])
-    if at.dtype.is_floating_point or at.dtype in (torch.bool, torch.uint8):
-        raise EngineRefusal("its index is a mask")
-    length = out.operand(_size_of(given.dims[places[0]]), at.dtype)
-    is_negative = out.compare("LT", at, out.full(0, at.dtype))
-    at = out.select(is_negative, out.binary("add", at, length), at)
-    return _taken(out, given, places[0], at)
-
-
-@_of("aten::gather")
-def gather(out: StableHloBuilder, x: object, dim: object, index: object, sparse_grad: object = False) -> Array:
-    given, at = out.given(x), out.given(index)
-    if given.rank == 0 or at.rank != given.rank:
-        raise EngineRefusal("a tensor without dimensions is gathered from")
-    axis = axis_of(dim, given.rank)
-    length = out.operand(_size_of(given.dims[axis]), at.dtype)
-    inside = out.binary("and", out.compare("GE", at, out.full(0, at.dtype)), out.compare("LT", at, length))
-    out.all_true(inside, "an index is out of range")
-    for d, (n, m) in enumerate(zip(at.dims, given.dims, strict=True)):
-        if d != axis:
-            out.need(n, "<=", m)
-    parts = [at if d == axis else out.iota(at.dtype, at.dims, d) for d in range(at.rank)]
-    places = out.concatenate([out.reshape(p, [*p.dims, 1]) for p in parts], at.rank)
-    axes = list(range(at.rank))
-    numbers = (
-        f"#stablehlo.gather<collapsed_slice_dims = {ints(axes)}, start_index_map = {ints(axes)}, "
-        f"index_vector_dim = {at.rank}>"
-    )
-    text = (
-        f'"stablehlo.gather"({given.name}, {places.name}) {{dimension_numbers = {numbers}, '
-        f"slice_sizes = {array([1] * at.rank)}, indices_are_sorted = false}} : "
-        f"({given.type}, {places.type}) -> {tensor_type(given.dtype, at.dims)}"
-    )
-    return out.line(text, given.dtype, at.dims)
+def _rolled(out: StableHloBuilder, x: Array, axis: int, shift: int) -> Array:
+    length = x.dims[axis]
+    if length == 0:
+        return x
+    start = -shift - (-shift // length) * length
+    out.need(0, "<=", start)
+    parts = [out.slice(x, axis, start, length), out.slice(x, axis, 0, start)]
+    return out.concatenate([p for p in parts if p.dims[axis] != 0], axis)
