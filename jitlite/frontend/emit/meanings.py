@@ -91,7 +91,7 @@ _PYTHON_FORM_NAMES = (
     "print", "range", "zip", "enumerate", "len", "isinstance", "hasattr", "getattr", "setattr", "int", "float", "bool",
     "str", "complex", "min", "max", "abs", "sum", "all", "any", "round", "hex", "oct", "bin", "ord", "chr", "divmod",
     "sorted", "list", "dict", "tuple", "map", "callable", "id", "hash", "pow", "reversed", "slice", "set", "frozenset",
-    "super", "type", "filter",
+    "super", "type", "filter", "next",
 )  # fmt: skip
 _PYTHON_FORMS: dict[object, str] = {getattr(builtins, name): name for name in _PYTHON_FORM_NAMES}
 
