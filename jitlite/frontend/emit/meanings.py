@@ -13,6 +13,7 @@ import enum
 import functools
 import inspect
 import logging
+import operator
 import types
 import typing
 import warnings
@@ -99,6 +100,7 @@ _TORCH_FORMS: dict[object, str] = {
     torch.get_default_dtype: "get_default_dtype", warnings.warn: "warn",
     torch.device: "device", torch.finfo: "finfo", torch.iinfo: "iinfo", typing.cast: "unchecked_cast",
     collections.OrderedDict: "dict", functools.partial: "partial",
+    operator.itemgetter: "itemgetter",
     torch.overrides.has_torch_function: "has_torch_function",
     torch.overrides.has_torch_function_unary: "has_torch_function",
     torch.overrides.has_torch_function_variadic: "has_torch_function",
