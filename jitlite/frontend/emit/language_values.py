@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Sequence
 
 from jitlite.base.errors.calls import WRONG_COUNT, WRONG_KEYWORD
+from jitlite.base.errors.types import WRONG_TYPE
 from jitlite.base.source import SourceRange
 from jitlite.frontend.emit.builder import Builder
 from jitlite.frontend.emit.shown_values import shown
@@ -26,6 +28,14 @@ class Cast(SugaredValue):
         dtypes: dict[Type, str] = {T.FLOAT: "float64", T.INT: "int64", T.BOOL: "bool", T.COMPLEX: "complex128"}
         asked = f"to ask whether a value is one, write isinstance(x, {type.annotation})"
         self.instead_of_value = f"{asked}; as a dtype, torch.{dtypes[type]}" if type in dtypes else asked
+
+    def attr(self, b: Builder, range: SourceRange, name: str) -> SugaredValue:
+        python_types: dict[Type, type] = {T.STRING: str, T.INT: int, T.FLOAT: float}
+        python_type = python_types.get(self.type)
+        member = inspect.getattr_static(python_type, name, None) if python_type is not None else None
+        if not inspect.ismethoddescriptor(member):  # those of the class, as `str.maketrans`, are none
+            return super().attr(b, range, name)
+        return MethodOfType(self.type, name)
 
     def _is_converted(self, value: Value) -> bool:
         """Is the value what it is to be converted to? One typed float may hold a Python int (`2 ** 3`)."""
@@ -73,6 +83,26 @@ _ZERO: dict[Type, object] = {T.INT: 0, T.FLOAT: 0.0, T.BOOL: False, T.STRING: ""
 
 def _is_python_float(value: Value) -> bool:
     return is_constant(value) and type(constant_of(value)) is float
+
+
+class MethodOfType(SugaredValue):
+    """`str.upper`, as a function of a text."""
+
+    is_function = True
+
+    def __init__(self, type: Type, name: str) -> None:
+        self.type = type
+        self.name = name
+        self.kind = f"the method {type.annotation}.{name}"
+
+    def call(self, b: Builder, range: SourceRange, args: Args, kwargs: Args) -> SugaredValue:
+        if not args:
+            raise WRONG_COUNT(f"unbound method {self.type.annotation}.{self.name}() needs an argument", range)
+        message = f"{self.kind} is one of a value of type {self.type.annotation}"
+        this = args[0].in_graph(b.graph)
+        if this.type is not self.type:
+            raise WRONG_TYPE(message, range, expected=self.type.annotation, found=this.type.annotation)
+        return SimpleValue(this).attr(b, range, self.name).call(b, range, args[1:], kwargs)
 
 
 class PrintValue(SugaredValue):

@@ -13,6 +13,7 @@ import enum
 import functools
 import inspect
 import logging
+import operator
 import types
 import typing
 import warnings
@@ -91,7 +92,7 @@ _PYTHON_FORM_NAMES = (
     "print", "range", "zip", "enumerate", "len", "isinstance", "hasattr", "getattr", "setattr", "int", "float", "bool",
     "str", "complex", "min", "max", "abs", "sum", "all", "any", "round", "hex", "oct", "bin", "ord", "chr", "divmod",
     "sorted", "list", "dict", "tuple", "map", "callable", "id", "hash", "pow", "reversed", "slice", "set", "frozenset",
-    "super", "type", "filter",
+    "super", "type", "filter", "next",
 )  # fmt: skip
 _PYTHON_FORMS: dict[object, str] = {getattr(builtins, name): name for name in _PYTHON_FORM_NAMES}
 
@@ -99,6 +100,7 @@ _TORCH_FORMS: dict[object, str] = {
     torch.get_default_dtype: "get_default_dtype", warnings.warn: "warn",
     torch.device: "device", torch.finfo: "finfo", torch.iinfo: "iinfo", typing.cast: "unchecked_cast",
     collections.OrderedDict: "dict", functools.partial: "partial",
+    operator.itemgetter: "itemgetter",
     torch.overrides.has_torch_function: "has_torch_function",
     torch.overrides.has_torch_function_unary: "has_torch_function",
     torch.overrides.has_torch_function_variadic: "has_torch_function",
