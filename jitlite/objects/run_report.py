@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NoReturn
 
+from jitlite.base.keywords import checks_keywords
 from jitlite.base.source import CompileError
 from jitlite.compiler.program import Program
 from jitlite.executor.executor import Executor, executor_of
@@ -28,6 +29,7 @@ _LONGEST_NAME = 60
 """Characters of a function's name in that of a file."""
 
 
+@checks_keywords
 @contextmanager
 def report_run(folder: str | os.PathLike[str], title: str = "jitlite") -> Iterator[None]:
     """Note what is compiled within, and write a page for each function then, and `index.html`, which lists them.

@@ -62,6 +62,7 @@ def message_of(program):
 
 def without_addresses(text):
     text = re.sub(r" at 0x[0-9a-f]+", " at 0x...", text)
+    text = re.sub(r"^(in (?:Python\'s library|NumPy): \S+\.py):\d+:\d+$", r"\1:LINE:COLUMN", text, flags=re.M)
     return re.sub(r"(?<![\w.])/\S*/site-packages/", "", text)
 
 

@@ -14,6 +14,7 @@ from jitlite.frontend.emit.local_functions import LocalFunction
 from jitlite.frontend.emit.scope import Frame
 from jitlite.frontend.emit.symbolic_values import closed, emit_joined
 from jitlite.frontend.emit.values import SugaredValue
+from jitlite.frontend.emit.ways_out import OTHER_TYPES
 from jitlite.ir import types as T
 from jitlite.ir.graph import Block
 from jitlite.ir.types import Type
@@ -105,7 +106,7 @@ class _Merge(Record, eq=True):
         merged = T.unify(true, false, default_to_union=self._may_be_union(outer))
         if merged is None:
             message = (
-                f"Type mismatch: {name} is set to type {true.annotation} in the {self.sides[0]} and type "
+                f"{OTHER_TYPES}: {name} is set to type {true.annotation} in the {self.sides[0]} and type "
                 f"{false.annotation} in the {self.sides[1]}"
             )
             if outer is not None:

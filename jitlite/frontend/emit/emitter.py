@@ -48,13 +48,14 @@ from jitlite.frontend.emit.sets import listed, method_of_set
 from jitlite.frontend.emit.shown_values import Reading, as_argument
 from jitlite.frontend.emit.ssa import is_meaningful_name
 from jitlite.frontend.emit.values import ConstantValue, SimpleValue, SugaredValue
+from jitlite.frontend.emit.ways_out import way_to_one_type
 from jitlite.frontend.syntax import tree
 from jitlite.frontend.syntax.nested_scopes import (
     OUTSIDE,
     bound_names,
     display_name,
-    first_assignment,
     has_nested_functions,
+    why_unset,
     with_own_names,
 )
 from jitlite.ir import types as T
@@ -263,7 +264,7 @@ class Emitter(LearningBuilder):
         if found is not None:
             return found
         if name in self.frame.reasons:
-            raise MAYBE_UNSET(self.frame.reasons[name], range, hint=f"define '{name}' before, or on every path")
+            raise MAYBE_UNSET(self.frame.reasons[name], range, hint=way_to_one_type(name, self.frame.reasons[name]))
         if name in self.own_names:
             raise self._unset_error(name, range)
         return self._from_outside(name, range)
@@ -289,9 +290,8 @@ class Emitter(LearningBuilder):
         return f"write self.{name}" if is_member else None
 
     def _unset_error(self, name: str, range: SourceRange) -> CompileError:
-        assigned, shown = first_assignment(self.body, name), display_name(name)
-        where = "" if assigned is None else f": it is assigned at {assigned.location()}, but not on every way to here"
-        return MAYBE_UNSET(f"undefined value {shown}{where}", range, hint=f"define '{shown}' before")
+        where, hint = why_unset(self.body, name)
+        return MAYBE_UNSET(f"undefined value {display_name(name)}{where}", range, hint=hint)
 
     @contextmanager
     def within(self, definition: Definition) -> Iterator[None]:

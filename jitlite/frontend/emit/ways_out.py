@@ -140,6 +140,17 @@ def way_to_member(t: Type) -> str | None:
     return "refine it first, e.g. `assert x is not None` or `isinstance(x, ...)`" if is_union else None
 
 
+OTHER_TYPES = "Type mismatch"
+"""How the reason begins why a variable has no type after branches that give it several."""
+
+
+def way_to_one_type(name: str, reason: str) -> str:
+    """What to do about a variable that has no value, or no one type, after a branch or a loop."""
+    if reason.startswith(OTHER_TYPES):
+        return f"let both give '{name}' values of one type, or declare it before as a Union of both"
+    return f"define '{name}' before, or on every path"
+
+
 def _has_module(values: Iterable[object]) -> bool:
     return any(isinstance(value, torch.nn.Module) for value in values)
 
@@ -158,14 +169,33 @@ def attribute_names(t: Type) -> list[str]:
     return _public_names(python_type) if python_type else []
 
 
+_OTHER_NAMES = {"add": "append", "push": "append", "push_back": "append", "put": "add", "iteritems": "items",
+                "delete": "remove", "concat": "extend"}  # fmt: skip
+"""What methods of containers are called elsewhere, and what Python calls them."""
+
+
 def instead_of_member(name: str, t: Type) -> str | None:
-    """What to write instead of an attribute of texts and containers that none of theirs is nearly called like."""
+    """What to write instead of an attribute of a number, text or container, none of whose is nearly called like it."""
+    if t in (T.INT, T.FLOAT, T.BOOL) and hasattr(torch.Tensor, name):
+        return f"only tensors have it, and this is {t.annotation}: a number of Python, not a tensor of one"
     python_type = _python_type(t)
     if python_type is None:
         return None
     if name in ("length", "size", "count"):
         return "len(...) gives the length"
-    return f"it has: {', '.join(_public_names(python_type))}" if python_type is not str else None
+    return _instead_in_container(name, t, python_type)
+
+
+def _instead_in_container(name: str, t: Type, python_type: type) -> str | None:
+    other = _OTHER_NAMES.get(name)
+    if other is not None and hasattr(python_type, other):
+        return f"a {python_type.__name__} calls it {other}"
+    known = ", ".join(_public_names(python_type))
+    if isinstance(t, T.DictType) and t.key is T.STRING:
+        return f'an entry is read by its key: ["{name}"]; a dict has the methods {known}'
+    if isinstance(t, T.ListType) and name in attribute_names(t.element):
+        return f"its elements have it: [0].{name} is that of the first; a list has {known}"
+    return f"it has: {known}" if python_type is not str else None
 
 
 def _python_type(t: Type) -> type | None:

@@ -42,6 +42,17 @@ def first_assignment(function: tree.Def, name: str) -> SourceRange | None:
     return next((at.range for assigned, at in _assignments(function) if assigned == name), None)
 
 
+def why_unset(function: tree.Def, name: str) -> tuple[str, str]:
+    """Why a variable of a function may have no value where it is read, and a way out."""
+    shown = display_name(name)
+    found = [at for assigned, at in _assignments(function) if assigned == name]
+    deleted = next((at for at in found if isinstance(at, tree.Delete)), None)
+    if deleted is not None:
+        return f": it is deleted at {deleted.range.location()}", f"drop the del, or give '{shown}' a value after it"
+    where = f": it is assigned at {found[0].range.location()}, but not on every way to here" if found else ""
+    return where, f"define '{shown}' before"
+
+
 def _assignments(function: tree.Def | tree.Lambda) -> Iterator[tuple[str, tree.Tree]]:
     waiting: list[tree.Tree] = list(reversed(function.body)) if isinstance(function, tree.Def) else []
     while waiting:
