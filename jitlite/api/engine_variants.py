@@ -106,6 +106,8 @@ class Variant(Record, frozen=False):
         for use in self.uses:
             state = f"run as a graph, for {use.failure.reason}" if use.failure is not None else f"{use.runs} runs"
             yield f"  {use.name}: {state}"
+            for why, times in use.refused.copy().items():
+                yield f"    refused {times} call{'s'[: times != 1]}, which ran as a graph: {why}"
         for (kind, why), times in Counter((n.kind, why) for n, why in self.left.items()).most_common():
             yield f"  left out: {kind}, {times} time{'s'[: times != 1]}: {why}"
 

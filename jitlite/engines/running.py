@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import field
 
 import torch
 
@@ -33,6 +34,8 @@ class EngineWarning(UserWarning):
 
 _MOST_KNOWN = 256
 """A group remembers what runs it for at most so many combinations of types."""
+_MOST_REASONS = 8
+"""A group keeps so many different reasons for which calls were refused."""
 
 
 class GroupUse(Record, frozen=False):
@@ -44,6 +47,7 @@ class GroupUse(Record, frozen=False):
         runs: how often the engine has run it.
         graph_runs: how often its graph ran instead.
         failure: why the engine does not run it any more.
+        refused: why the engine did not take single calls, and how often; the first reasons that there were.
     """
 
     cache: GroupCache
@@ -51,6 +55,13 @@ class GroupUse(Record, frozen=False):
     runs: int = 0
     graph_runs: int = 0
     failure: Failure | None = None
+    refused: dict[str, int] = field(default_factory=dict)
+
+    def refuse(self, why: str) -> None:
+        """Count a call that the engine did not take."""
+        self.cache.counters.fallbacks += 1
+        if why in self.refused or len(self.refused) < _MOST_REASONS:
+            self.refused[why] = self.refused.get(why, 0) + 1
 
     def __repr__(self) -> str:
         return self.cache.engine.name
@@ -78,8 +89,8 @@ class GroupRunner:
             return self._run_graph(inputs)
         try:
             found = _checked(compiled(given), self._results)
-        except EngineRefusal:
-            use.cache.counters.fallbacks += 1
+        except EngineRefusal as why:
+            use.refuse(str(why))
             return self._run_graph(inputs)
         except Exception as error:
             if options.current().engine_errors == "raise":

@@ -21,6 +21,7 @@ pytest.importorskip("iree.compiler", reason="IREE is not installed: pip install 
 pytest.importorskip("iree.runtime", reason="IREE is not installed: pip install 'jitlite[iree]'")
 
 MORE = {
+    "empty products": (lambda x: (x[:, :0] @ x[:, :0].t(), x[:, :0].t() @ x), floats(None, 3)),
     "argmax": (lambda x: (x.argmax(1), x.argmin(0), x.argmax()), floats(None, 3)),
     "max": (lambda x: (x.max(1).values, x.max(1).indices, x.min(0).indices, x.max()), floats(None, 3)),
     "var": (lambda x: (x.var(1), x.var([0, 1], correction=0), x.std(0)), floats(None, 3)),

@@ -462,3 +462,35 @@ def test_an_engine_that_gives_what_it_must_not_is_done_without(net, given):
     fast = jitlite.optimize(net, x, engine=Wrong())
     with torch.no_grad(), pytest.warns(EngineWarning, match="the engine gave"):
         torch.testing.assert_close(fast(x), net(x))
+
+
+class RefusesLong(Engine):
+    """Runs graphs, but none that is given a long tensor."""
+
+    name = "refuses long"
+    least = 1
+
+    def supports(self, node):
+        return None if node.kind == "aten::neg" else "it knows aten::neg only"
+
+    def compile(self, graph):
+        def run(inputs):
+            if inputs[0].numel() > 3:
+                raise EngineRefusal(f"in this call there are {inputs[0].numel()} elements")
+            return [torch.neg(x) for x in inputs]
+
+        return run
+
+
+def test_explain_tells_why_single_calls_were_refused():
+    def f(x: Tensor) -> Tensor:
+        return torch.neg(x)
+
+    fast = jitlite.optimize(f, torch.ones(3), engine=RefusesLong(), dynamic_shapes={"x": [0]})
+    for n in (2, 5, 3, 5, *range(10, 30)):
+        assert torch.equal(fast(torch.ones(n)), -torch.ones(n))
+    told = fast.explain()
+    assert "2 runs" in told, told
+    assert "refused 2 calls, which ran as a graph: in this call there are 5 elements" in told
+    assert "refused 1 call, which ran as a graph: in this call there are 10 elements" in told
+    assert told.count("refused") == 8 and fast.counters.fallbacks == 22, told

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import random
 
 import pytest
@@ -16,6 +17,7 @@ import jitlite
 from jitlite.analysis import propagation, result_types
 from jitlite.analysis.result_types import ModeFacts
 from jitlite.ir import types as T
+from jitlite.ir.parser import parse
 from jitlite.operators import shape_call
 from jitlite.operators.tensor_lattice import join
 from jitlite.passes.shapes import propagate
@@ -246,3 +248,28 @@ def test_the_dtype_of_a_convolution_in_many_groups_is_known(size, kernel):
     propagate(graph, types_of(args), ModeFacts(grad=False, autocast=False))
     assert graph.outputs[0].type.dtype is torch.float32
     check_run(graph, args)
+
+
+def test_windows_that_are_rounded_up_are_counted_as_torch_counts_them():
+    for size, kernel, stride, padding, dilation in itertools.product(
+        range(1, 12), (1, 2, 3, 5), (1, 2, 3), (0, 1), (1, 2)
+    ):
+        if padding > kernel // 2:
+            continue
+        text = f"""
+graph(%x : Float(2, {size}, device=cpu)):
+  %k : int[] = prim::Constant[value=[{kernel}]]()
+  %s : int[] = prim::Constant[value=[{stride}]]()
+  %p : int[] = prim::Constant[value=[{padding}]]()
+  %d : int[] = prim::Constant[value=[{dilation}]]()
+  %up : bool = prim::Constant[value=1]()
+  %y : Tensor = aten::max_pool1d(%x, %k, %s, %p, %d, %up)
+  return (%y)
+"""
+        graph = parse(text)
+        propagate(graph)
+        try:
+            counted = torch.nn.functional.max_pool1d(torch.ones(2, size), kernel, stride, padding, dilation, True)
+        except RuntimeError:
+            continue
+        assert graph.outputs[0].type.sizes == tuple(counted.shape), text

@@ -52,6 +52,7 @@ F.conv2d(image, kernel, bias, 2, 1, 1, 2); F.conv2d(image, kernel, None, groups=
 F.conv2d(image[0], kernel, bias, groups=2); F.conv1d(line, kernel1, None, 2, 1); F.conv1d(line, kernel1, padding="same")
 F.conv_transpose2d(image, turned, None, 2, 1, 1); F.conv_transpose2d(image, turned, None, [1, 2]); F.max_pool2d(image, 2)
 F.max_pool2d(image, 3, 2, 1); F.max_pool2d(image, 2, ceil_mode=True); F.avg_pool2d(image, 3, 1, 1); F.max_pool1d(line, 3)
+F.avg_pool2d(image, 2, 3, 1, ceil_mode=True); F.max_pool1d(line, 2, 3, 1, ceil_mode=True)
 F.avg_pool1d(line, 2); F.adaptive_avg_pool2d(image, [3, 2]); F.adaptive_avg_pool2d(image, 1); F.adaptive_max_pool1d(line, 4)
 F.max_pool2d(image, 2, return_indices=True); F.pad(x, [1, 2]); F.pad(image, [1, 0, 2, 1]); F.pad(image, [1, 1, 1, 1], "reflect")
 F.interpolate(image, [4, 4]); F.interpolate(image, scale_factor=2.0); F.batch_norm(image, None, None, training=True)

@@ -28,6 +28,9 @@ def dot(out: StableHloBuilder, a: Array, b: Array, batch: int, over: tuple[int, 
     for d in range(batch):
         out.need(a.dims[d], "==", b.dims[d])
     out.need(a.dims[over[0]], "==", b.dims[over[1]])
+    if 0 in (*a.dims, *b.dims):  # IREE compiles no product of nothing
+        free = [n for d, n in enumerate(a.dims) if d != over[0]]
+        return out.full(0, dtype, [*free, *(n for d, n in enumerate(b.dims) if d >= batch and d != over[1])])
     if out.for_iree and not is_static([*a.dims, *b.dims]):
         return out.cast(_matrix_product(out, a, b, batch, over), dtype)
     return out.cast(_dot_general(out, a, b, batch, over), dtype)
