@@ -93,11 +93,18 @@ def check_cases(names: list[str]) -> None:
     assert "the model as it was" not in told, told
 
 
+def test_some_operators():
+    """Of those that take the shapes that most take."""
+    check_cases(max(families().values(), key=len)[::8])
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("shapes", families())
 def test_operators(shapes):
     check_cases(families()[shapes])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in DECIDED_BY_SIZES if name in ALL])
 def test_what_is_decided_by_sizes(name):
     f, make = ALL[name]
@@ -260,6 +267,7 @@ MODELS = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MODELS)
 def test_models(name):
     torch.manual_seed(0)
