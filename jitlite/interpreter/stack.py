@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from types import CodeType, FrameType
+from types import FrameType
 from typing import Any
 
 from jitlite.interpreter.code import Operator
@@ -22,20 +21,23 @@ def push_results(stack: list[Any], operator: Operator, result: Any) -> None:
 
 def _one_from_one(frame: CallFrame, x: Any, n: int) -> None:
     stack = frame.stack
-    stack[-1] = x(stack[-1])
+    first = stack[-1]
+    stack[-1] = x(first)
 
 
 def _one_from_two(frame: CallFrame, x: Any, n: int) -> None:
     stack = frame.stack
     second = stack.pop()
-    stack[-1] = x(stack[-1], second)
+    first = stack[-1]
+    stack[-1] = x(first, second)
 
 
 def _one_from_three(frame: CallFrame, x: Any, n: int) -> None:
     stack = frame.stack
     third = stack.pop()
     second = stack.pop()
-    stack[-1] = x(stack[-1], second, third)
+    first = stack[-1]
+    stack[-1] = x(first, second, third)
 
 
 CALL_FOR_ONE_RESULT: dict[int, Handler] = {1: _one_from_one, 2: _one_from_two, 3: _one_from_three}
@@ -48,19 +50,18 @@ def call_with(stack: list[Any], operator: Operator, count: int) -> None:
     push_results(stack, operator, operator.fn(*arguments))
 
 
-_CALLS: dict[CodeType, Callable[[dict[str, Any]], Sequence[object]]] = {
-    call_with.__code__: lambda names: names["arguments"],
-    _one_from_one.__code__: lambda names: names["stack"][-1:],
-    _one_from_two.__code__: lambda names: [names["stack"][-1], names["second"]],
-    _one_from_three.__code__: lambda names: [names["stack"][-1], names["second"], names["third"]],
-}
+_CALLS = {f.__code__ for f in (call_with, *CALL_FOR_ONE_RESULT.values())}
 
 
-def arguments_in(failed: FrameType) -> Sequence[object]:
-    """The arguments of an operator, from the frame of the instruction that called it; empty for another frame."""
-    if failed.f_code in _CALLS:
-        return _CALLS[failed.f_code](failed.f_locals)
-    return ()
+def arguments_in(failed: FrameType) -> list[object]:
+    """The arguments of an operator, from the frame of the instruction that called it; empty for another frame.
+
+    They are its variables: where the exception has been handled meanwhile, the stack has other values.
+    """
+    if failed.f_code not in _CALLS:
+        return []
+    names = failed.f_locals
+    return [*names.get("arguments", ()), *(names[n] for n in ("first", "second", "third") if n in names)]
 
 
 def pop_several(stack: list[Any], n: int) -> list[Any]:

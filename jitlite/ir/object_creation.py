@@ -12,6 +12,8 @@ import inspect
 from collections.abc import Callable
 from functools import partial
 
+from torch.nn.utils.rnn import PackedSequence
+
 
 def looks_at_arguments(cls: type) -> bool:
     """Does the `__new__` of a class use what it is given, but for the class?"""
@@ -44,8 +46,11 @@ def maker_of(cls: type) -> Callable[[], object]:
 
 
 def constructor_of_named_tuple(cls: type | None) -> str | None:
-    """The name of what a class that inherits from a named tuple's defines to make its objects."""
-    for base in () if cls is None else cls.__mro__:
+    """The name of what a class that inherits from a named tuple's defines to make its objects.
+
+    A PackedSequence is made as it is by those who give all of its fields, as torch's recurrent layers do.
+    """
+    for base in () if cls is None or cls is PackedSequence else cls.__mro__:
         if "_fields" in base.__dict__:
             return None
         for name in ("__new__", "__init__"):
