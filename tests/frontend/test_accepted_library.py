@@ -180,7 +180,15 @@ ITERATION: Table = {
         [[(0, 0), None], [(1, 2), (0, 0)]],
     ),
     "the shape is a tuple": (
-        "x: Tensor", "return isinstance(x.shape, tuple), isinstance(x.size(), (list, tuple))", [[T34]],
+        "x: Tensor",
+        "return isinstance(x.shape, tuple), isinstance(x.size(), (list, tuple)), isinstance(x.shape[1:], tuple)",
+        [[T34]],
+    ),
+    "numel of a size": (
+        "x: Tensor",
+        "y = x.clone()\nreturn x.shape.numel(), x.size().numel(), x[0].shape[1:].numel(), len(x.shape), "
+        "(y.shape.numel, y.resize_(2))[0]()",
+        [[T34], [torch.ones(2, 3, 0)], [torch.ones(0, 2)]],
     ),
 }  # fmt: skip
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from accepted_python import T34, Table, check_case, source_of
+from accepted_python import T34, Table, check_case, check_module, source_of
 from strategies import compile_source
 
 import jitlite
@@ -48,6 +48,12 @@ NEXT: Table = {
         "def bump(k: int):\n xs.append(k)\n return k\nreturn next((x for x in xs if x > 2), bump(3)), xs",
         [[[1, 5]], [[]]],
     ),
+    "of iterators of Python": (
+        "xs: List[int]",
+        "return next(enumerate(xs)), next(zip(xs, 'ab')), next(reversed(xs)), next(map(str, xs), ''), "
+        "next(filter(lambda x: x > 2, xs), 0)",
+        [[[1, 5]], [[]]],
+    ),
     "only where it is asked for": (
         "xs: List[int], a: bool",
         "return a or next(x for x in xs) > 2",
@@ -62,10 +68,43 @@ def test_next_is_the_first_element(name):
 
 
 @pytest.mark.parametrize(
-    "body", ["it = iter(xs)\nreturn next(it)", "return next(xs)", "return next(iter((1, 'a')), 2)"]
+    "body",
+    ["it = iter(xs)\nreturn next(it)", "return next(xs)", "return next(list(xs))", "return next(iter((1, 'a')), 2)"],
 )
 def test_iterators_that_are_kept_are_refused(body):
     function = compile_source(source_of("xs: List[int]", body))["f"]
     with pytest.raises(CompileError) as caught:
         jitlite.script(function)
     assert "HERE" in str(caught.value)
+
+
+MODULE = """
+import torch
+from torch import nn
+
+class M(nn.Module):
+    def __init__(self, missing):
+        super().__init__()
+        self.layers = nn.ModuleList([nn.Linear(4, 4), nn.BatchNorm1d(4)])
+        self.plain = nn.ReLU()
+        self.missing = missing
+
+    def forward(self, x):
+        x = x.to(next(self.parameters()).dtype).to(next(iter(self.buffers())).device)
+        name, first = next(self.layers[0].named_parameters())
+        none = next(self.plain.parameters(), None)
+        if self.missing:
+            x = next(self.plain.parameters())
+        return next(self.layers.children())(x), name, first, none is None, next(self.plain.buffers(), x)
+"""
+
+
+@pytest.mark.parametrize("missing", [False, True])
+def test_next_of_what_a_module_goes_through_is_its_first_part(missing):
+    check_module(compile_source(MODULE)["M"](missing).eval(), [[T34.double()]])
+
+
+def test_methods_of_such_a_name_that_give_a_list_are_refused():
+    source = MODULE + "\n    def parameters(self):\n        return [torch.ones(1)]\n"
+    with pytest.raises(CompileError, match="next takes a generator"):
+        jitlite.script(compile_source(source)["M"](False))

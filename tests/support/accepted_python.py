@@ -193,6 +193,25 @@ def check_case(table: Table, name: str, unsaved: dict[str, str] | None = None, h
     compare(jitlite.load(buffer), expected, given, "loaded", exactly=False)
 
 
+def check_module(module: torch.nn.Module, inputs: list[list[Any]]) -> None:
+    """Compare what a module does on each tier, saved and loaded, and written as Python, with what eager does."""
+    expected = [observe(module, arguments) for arguments in inputs]
+    for changes in WAYS:
+        with options.override(**changes):
+            compare(jitlite.script(module), expected, inputs, str(changes))
+    scripted = jitlite.script(module)
+    program = jitlite.to_python(scripted)
+    written: dict[str, Any] = {"__name__": "written"}
+    exec(compile(program.source, "written.py", "exec"), written)
+    copy = written[program.name]()
+    copy.load_state_dict(module.state_dict())
+    compare(copy.train(module.training), expected, inputs, program.source)
+    buffer = io.BytesIO()
+    jitlite.save(scripted, buffer)
+    buffer.seek(0)
+    compare(jitlite.load(buffer), expected, inputs, "loaded", exactly=False)
+
+
 def compare(run, expected, inputs, what, exactly=True):
     for wanted, arguments in zip(expected, inputs, strict=True):
         got = observe(run, arguments)

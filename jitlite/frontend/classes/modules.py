@@ -21,7 +21,14 @@ from jitlite.frontend.classes.computed_parameters import computed_property, comp
 from jitlite.frontend.emit.builder import Builder
 from jitlite.frontend.emit.callables import FunctionValue, OverloadedFunction
 from jitlite.frontend.emit.chosen_parts import chosen_part
-from jitlite.frontend.emit.containers import SugaredDict, is_module_type, module_items, module_views
+from jitlite.frontend.emit.containers import (
+    MODULE_VIEWS,
+    PartsMethod,
+    SugaredDict,
+    is_module_type,
+    module_items,
+    module_views,
+)
 from jitlite.frontend.emit.definition import FunctionCompiler
 from jitlite.frontend.emit.denotations import sugared_from_python
 from jitlite.frontend.emit.emitter import Emitter
@@ -44,10 +51,6 @@ CONTAINERS: tuple[tuple[type, str], ...] = (
 """Modules that are containers, and what they are like."""
 
 _LIBRARY = (torch.nn.Module, *(cls for cls, _ in CONTAINERS))
-
-_MODULE_VIEWS = frozenset({"named_modules", "modules", "children", "named_children", "named_buffers", "buffers",
-                           "named_parameters", "parameters"})  # fmt: skip
-
 
 _DICT_VIEWS = ("items", "keys", "values")
 _UNIMPLEMENTED = inspect.getattr_static(torch.nn.Module, "forward")
@@ -104,7 +107,7 @@ class ModuleDefinition(ObjectDefinition):
             return False
         if str(self.container).endswith("dict") and name in _DICT_VIEWS and not self._overrides(name):
             return True
-        return name in _MODULE_VIEWS and getattr(type(self.module), name) is getattr(torch.nn.Module, name)
+        return name in MODULE_VIEWS and getattr(type(self.module), name) is getattr(torch.nn.Module, name)
 
     def overloaded(self, value: Value, name: str) -> SugaredValue:
         return OverloadedFunction(name, lambda range: [self.bound(value, n) for n in self.overloads[name]])
@@ -385,7 +388,7 @@ class SequentialSlice(SugaredTuple):
         return result
 
 
-class ModuleView(SugaredValue):
+class ModuleView(PartsMethod):
     """`module.items`, `module.named_parameters` and the like, waiting for their call."""
 
     def __init__(self, definition: ModuleDefinition, value: Value, name: str) -> None:

@@ -21,6 +21,7 @@ from jitlite.frontend.emit.emitter import Emitter, expression
 from jitlite.frontend.emit.empty_literals import settle_by_other
 from jitlite.frontend.emit.interfaces import infer_results
 from jitlite.frontend.emit.language_values import container_truth
+from jitlite.frontend.emit.plain_methods import is_size
 from jitlite.frontend.emit.scope import Condition, Kept, Path, RefinementSet
 from jitlite.frontend.emit.sequences import ListAsTuple
 from jitlite.frontend.emit.special_methods import call_magic, defines, is_object, length_truth
@@ -362,7 +363,7 @@ def emit_isinstance(em: Emitter, subject: tree.Expr, classes: tree.Expr) -> Cond
         is_one = any(_is_python_class(em, value.type, expr) for expr in _class_expressions(classes))
         return Condition(em.constant(is_one, subject.range), static=is_one)
     wanted = _standard_members([t for expr in _class_expressions(classes) for t in _class_types(em, expr, value.type)])
-    if value.node.kind == "aten::size" and isinstance(value.type, T.ListType) and T.ANY_TUPLE in wanted:
+    if T.ANY_TUPLE in wanted and is_size(value):
         return Condition(em.constant(True, subject.range), static=True)  # a torch.Size, which is a tuple
     holding: list[Type] = []
     failing: list[Type] = []

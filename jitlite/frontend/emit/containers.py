@@ -81,6 +81,15 @@ class SugaredDict(SugaredValue):
         return len(self.names)
 
 
+MODULE_VIEWS = frozenset({"named_modules", "modules", "children", "named_children", "named_buffers", "buffers",
+                          "named_parameters", "parameters"})  # fmt: skip
+"""Methods of modules that give iterators over parts of a module."""
+
+
+class PartsMethod(SugaredValue):
+    """A method of a module that goes through parts of it, waiting for its call."""
+
+
 def is_module_type(t: Type) -> bool:
     """Is it the type of a submodule?"""
     return isinstance(t, ClassType | InterfaceType) and t.is_module

@@ -1,8 +1,9 @@
-"""`operator.itemgetter(0)`: a function that gives an item of what it is given."""
+"""`operator.itemgetter(0)` and `operator.attrgetter("n")`: functions that give a part of what they are given."""
 
 from __future__ import annotations
 
 from jitlite.base.errors.calls import KNOWN_WHEN_COMPILED, WRONG_COUNT
+from jitlite.base.errors.types import WRONG_TYPE
 from jitlite.base.source import SourceRange
 from jitlite.frontend.emit.builder import Builder
 from jitlite.frontend.emit.calls import form
@@ -16,10 +17,19 @@ from jitlite.ir.types import Type
 
 @form("itemgetter", 1)
 def emit_itemgetter(em: Emitter, call: tree.Apply, special: SpecialForm, hint: Type | None) -> SugaredValue:
-    return ItemGetter([_known(em, arg) for arg in call.args])
+    return ItemGetter([_known(em, arg, special.form) for arg in call.args])
 
 
-def _known(em: Emitter, expr: tree.Expr) -> object:
+@form("attrgetter", 1)
+def emit_attrgetter(em: Emitter, call: tree.Apply, special: SpecialForm, hint: Type | None) -> SugaredValue:
+    names = [_known(em, arg, special.form) for arg in call.args]
+    for name, arg in zip(names, call.args, strict=True):
+        if not isinstance(name, str) or not all(part.isidentifier() for part in name.split(".")):
+            raise WRONG_TYPE("an attrgetter takes names of attributes", arg.range, found=repr(name))
+    return AttributeGetter(names)
+
+
+def _known(em: Emitter, expr: tree.Expr, getter: str) -> object:
     """The constant that an argument is.
 
     Raises:
@@ -27,7 +37,7 @@ def _known(em: Emitter, expr: tree.Expr) -> object:
     """
     value = em.emit(expr)
     if not is_constant(value):
-        raise KNOWN_WHEN_COMPILED("what itemgetter takes has to be known where the program is compiled", expr.range)
+        raise KNOWN_WHEN_COMPILED(f"what {getter} takes has to be known where the program is compiled", expr.range)
     return constant_of(value)
 
 
@@ -42,10 +52,27 @@ class ItemGetter(SugaredValue):
 
     def call(self, b: Builder, range: SourceRange, args: Args, kwargs: Args) -> SugaredValue:
         if len(args) != 1 or kwargs:
-            raise WRONG_COUNT(f"an itemgetter takes one argument, got {len(args) + len(kwargs)}", range)
+            raise WRONG_COUNT(f"{self.kind} takes one argument, got {len(args) + len(kwargs)}", range)
         subject = KnownValue(SimpleValue(args[0].in_graph(b.graph)), range=range)
-        parts: list[SugaredValue] = []
-        for item in self.items:
-            index = KnownValue(SimpleValue(b.constant(item, range)), range=range)
-            parts.append(b.emit_sugared(tree.Subscript(subject, (index,), range=range)))
-        return parts[0] if len(parts) == 1 else SugaredTuple(parts)
+        parts: list[SugaredValue] = [b.emit_sugared(self.part(b, subject, item, range)) for item in self.items]
+        if len(parts) == 1:
+            return parts[0]
+        together = SugaredTuple(parts)
+        return together if any(p.is_symbolic for p in parts) else SimpleValue(together.as_value(b, range))
+
+    def part(self, b: Builder, subject: KnownValue, item: object, range: SourceRange) -> tree.Expr:
+        """The expression for one item of what is given."""
+        index = KnownValue(SimpleValue(b.constant(item, range)), range=range)
+        return tree.Subscript(subject, (index,), range=range)
+
+
+class AttributeGetter(ItemGetter):
+    """`operator.attrgetter("a.b", "c")`: `x.a.b`, or `(x.a.b, x.c)`."""
+
+    kind = "an attrgetter"
+
+    def part(self, b: Builder, subject: KnownValue, item: object, range: SourceRange) -> tree.Expr:
+        expr: tree.Expr = subject
+        for name in str(item).split("."):
+            expr = tree.Select(expr, tree.Ident(name, range=range), range=range)
+        return expr

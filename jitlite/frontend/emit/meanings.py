@@ -101,6 +101,7 @@ _TORCH_FORMS: dict[object, str] = {
     torch.device: "device", torch.finfo: "finfo", torch.iinfo: "iinfo", typing.cast: "unchecked_cast",
     collections.OrderedDict: "dict", functools.partial: "partial",
     operator.itemgetter: "itemgetter",
+    operator.attrgetter: "attrgetter",
     torch.overrides.has_torch_function: "has_torch_function",
     torch.overrides.has_torch_function_unary: "has_torch_function",
     torch.overrides.has_torch_function_variadic: "has_torch_function",

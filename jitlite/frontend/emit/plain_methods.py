@@ -1,12 +1,17 @@
-"""Methods of strings and numbers that TorchScript lacks: functions of `python_library.py`, bound to a value."""
+"""Methods of strings, numbers and sizes that TorchScript lacks: functions of `python_library.py`, bound to a value."""
 
 from __future__ import annotations
 
+import math
+
+from jitlite.base.errors.calls import WRONG_COUNT
+from jitlite.base.source import SourceRange
 from jitlite.frontend.emit import python_library as library
+from jitlite.frontend.emit.builder import Builder
 from jitlite.frontend.emit.definition import Scope
 from jitlite.frontend.emit.denotations import LibraryFunction
 from jitlite.frontend.emit.named_tuples import BoundFunction
-from jitlite.frontend.emit.values import SugaredValue
+from jitlite.frontend.emit.values import Args, SimpleValue, SugaredValue
 from jitlite.ir import types as T
 from jitlite.ir.graph import Value
 
@@ -14,7 +19,35 @@ _CLASSES = (T.STRING, str), (T.INT, int), (T.FLOAT, float)
 
 
 def method_of_plain_value(scope: Scope, value: Value, name: str) -> SugaredValue | None:
-    """The method of this name of a string or number; None where no function stands for it."""
+    """The method of this name of a string, number or size; None where no function stands for it."""
+    if name == "numel" and is_size(value):
+        return _NumberOfElements(scope, value)
     original = next((getattr(cls, name, None) for t, cls in _CLASSES if t is value.type), None)
     function = library.library_of(original)
     return None if function is None else BoundFunction(LibraryFunction(scope, function, original), value, name)
+
+
+def is_size(value: Value) -> bool:
+    """Is a list a torch.Size to eager Python, for all that can be seen here: the size of a tensor, or a slice of it?"""
+    node = value.node
+    if not isinstance(value.type, T.ListType):
+        return False
+    return node.kind == "aten::size" or (node.kind == "aten::slice" and is_size(node.inputs[0]))
+
+
+class _NumberOfElements(BoundFunction):
+    """`x.shape.numel`, which is `x.numel` while nothing can have happened to the tensor since its size was asked."""
+
+    def __init__(self, scope: Scope, size: Value) -> None:
+        product = library.library_of(math.prod)
+        assert product is not None
+        super().__init__(LibraryFunction(scope, product, math.prod), size, "numel")
+
+    def call(self, b: Builder, range: SourceRange, args: Args, kwargs: Args) -> SugaredValue:
+        asked = self.owner.node
+        if args or kwargs:
+            raise WRONG_COUNT(f"numel takes no arguments, got {len(args) + len(kwargs)}", range)
+        asked = self.owner.node
+        if asked.kind == "aten::size" and asked.next is None and asked.block is b.graph.insert_point.block:
+            return SimpleValue(b.op("aten::numel", [asked.inputs[0]], range=range))
+        return super().call(b, range, args, kwargs)
