@@ -11,6 +11,7 @@ from typing import NoReturn
 
 from jitlite.base.keywords import checks_keywords
 from jitlite.base.source import CompileError
+from jitlite.base.whole_files import write_whole
 from jitlite.compiler.program import Program
 from jitlite.executor.executor import Executor, executor_of
 from jitlite.executor.explain import explain
@@ -71,7 +72,7 @@ def write_run(
     for number, (entry, executor) in enumerate(zip(by_time, known, strict=True)):
         page = "" if entry.error is not None or number >= _MOST_PAGES else _write_page(target, number, entry)
         rows.append(_row(entry, executor, page))
-    _write(target / INDEX, index_page(title, rows, ended))
+    write_whole(target / INDEX, index_page(title, rows, ended))
     return rows
 
 
@@ -88,12 +89,8 @@ def _write_page(target: Path, number: int, entry: Compilation) -> str:
         page = page_of(origin, kernels, None, None, None, index=INDEX)
     except CompileError:
         return ""
-    _write(target / name, page.html)
+    write_whole(target / name, page.html)
     return name
-
-
-def _write(path: Path, text: str) -> None:
-    path.write_text(text, encoding="utf-8", errors="backslashreplace")
 
 
 def _binds_nothing(*arguments: object, **keywords: object) -> NoReturn:
