@@ -160,6 +160,6 @@ __all__ = [
     "last_executed_optimized_graph", "load", "onednn_fusion_enabled",
     "optimize", "optimize_for_inference", "optimized_execution", "overload", "overload_method", "passes",
     "post_mortem", "report", "report_run", "run_frozen_optimizations", "save", "script", "script_if_tracing",
-    "script_method", "set_fusion_strategy", "strict_fusion", "to_exported", "to_fx", "to_onnx", "to_python", "to_stablehlo", "trace",
-    "trace_module", "unused", "wait", "wait_for_compilation",
+    "script_method", "set_fusion_strategy", "strict_fusion", "to_exported", "to_fx", "to_onnx", "to_python",
+    "to_stablehlo", "trace", "trace_module", "unused", "wait", "wait_for_compilation",
 ]  # fmt: skip
