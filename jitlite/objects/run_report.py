@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from jitlite.base.keywords import checks_keywords
+from jitlite.base.shown_paths import shown_location
 from jitlite.base.source import CompileError
 from jitlite.base.whole_files import write_whole
 from jitlite.compiler.program import Program
@@ -99,7 +100,7 @@ def _binds_nothing(*arguments: object, **keywords: object) -> NoReturn:
 
 def _row(entry: Compilation, executor: object, page: str) -> IndexRow:
     function = entry.function
-    place = "" if function.range is None else function.range.location()
+    place = "" if function.range is None else shown_location(function.range)
     name = title_of(function) if function.is_compiled else function.name
     if entry.error is not None:
         return IndexRow(name, place, seconds=entry.seconds, refused=str(entry.error))
