@@ -65,6 +65,7 @@ if not asks_for_doctor():  # the doctor has to speak where the rest cannot be im
         from jitlite import ir, passes
         from jitlite.api import torch_compile as backend
         from jitlite.api.fork import _awaitable, _awaitable_nowait, _awaitable_wait, fork, wait
+        from jitlite.api.report import report
         from jitlite.api.script import (
             Attribute,
             BroadcastingList1,
@@ -102,7 +103,7 @@ if not asks_for_doctor():  # the doctor has to speak where the rest cannot be im
         from jitlite.compiler import fx_graphs
         from jitlite.debug import equality
 
-        # `jitlite.debug` is the function from here on; its room of the same name is found by imports all the same
+        # `jitlite.debug` and `jitlite.report` are functions from here on; the rooms are found by imports all the same
         from jitlite.debug.stepping import debug, debug_with, post_mortem
         from jitlite.executor.gradient_graphs import last_executed_gradient_graph
         from jitlite.executor.last_run import last_executed_optimized_graph
@@ -158,7 +159,7 @@ __all__ = [
     "is_scripting", "is_tracing", "isinstance", "last_executed_gradient_graph",
     "last_executed_optimized_graph", "load", "onednn_fusion_enabled",
     "optimize", "optimize_for_inference", "optimized_execution", "overload", "overload_method", "passes",
-    "post_mortem", "report_run", "run_frozen_optimizations", "save", "script", "script_if_tracing", "script_method",
-    "set_fusion_strategy", "strict_fusion", "to_exported", "to_fx", "to_onnx", "to_python", "to_stablehlo", "trace",
-    "trace_module", "unused", "wait", "wait_for_compilation",
+    "post_mortem", "report", "report_run", "run_frozen_optimizations", "save", "script", "script_if_tracing",
+    "script_method", "set_fusion_strategy", "strict_fusion", "to_exported", "to_fx", "to_onnx", "to_python",
+    "to_stablehlo", "trace", "trace_module", "unused", "wait", "wait_for_compilation",
 ]  # fmt: skip

@@ -35,8 +35,8 @@ ROOMS: dict[str, str] = {
     "objects": "base ir passes frontend interpreter compiler codegen executor archive export report",
     "loading": "base ir operators passes frontend interpreter compiler codegen executor archive objects",
     "freeze": "base ir analysis passes frontend compiler executor objects loading",
-    "api": "base ir operators analysis passes frontend interpreter engines compiler codegen executor export objects "
-    "loading freeze",
+    "api": "base ir operators analysis passes frontend interpreter engines compiler codegen executor export report "
+    "objects loading freeze",
     "compat": "base ir analysis passes frontend compiler codegen executor archive objects loading freeze api",
     "debug": "base ir passes interpreter executor objects api",
     "migrate": "",

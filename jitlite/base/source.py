@@ -65,12 +65,14 @@ class Source:
     """A piece of source text and where it stands in its file.
 
     `text` is kept as written (not dedented), so columns are the file's. `first_line` is the 1-based line of
-    the file on which `text` begins.
+    the file on which `text` begins. Is it the text of a graph (`is_graph`), then graphs do not print places in it:
+    each line would tell its own number.
     """
 
     text: str
     filename: str | None = None
     first_line: int = 1
+    is_graph: bool = False
     _line_starts: list[int] = field(default_factory=list, repr=False)
 
     def __post_init__(self) -> None:

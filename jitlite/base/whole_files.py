@@ -38,3 +38,13 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
         if isinstance(error, OSError) and str(error.filename) == str(temporary):
             error.filename = str(path)
         raise
+
+
+def write_whole(path: str | os.PathLike[str], text: str) -> None:
+    """Write a text to a file, as `replacing` does.
+
+    Raises:
+        OSError: where the file cannot be written.
+    """
+    with replacing(path) as made:
+        made.write_text(text, encoding="utf-8", errors="backslashreplace")

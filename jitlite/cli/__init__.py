@@ -20,7 +20,7 @@ A program is FILE:FN, a module FILE:net, a part of it FILE:net.layer1, a method 
 on standard input (-).
 
 Exit status: 0 all went well; 1 the user's program does not compile, raises or differs from eager, or an archive cannot
-be read; 2 wrong usage.
+be read; 2 wrong usage; 130 it was interrupted with Ctrl-C.
 """
 
 from __future__ import annotations
@@ -79,7 +79,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
-        return 1
+        return _INTERRUPTED
+
+
+_INTERRUPTED = 130
+"""The exit status of what Ctrl-C ends, as shells give it: 128 and the number of the signal."""
 
 
 def _parsed(parser: argparse.ArgumentParser, argv: Sequence[str] | None) -> argparse.Namespace:
@@ -105,6 +109,9 @@ def _run(command: Command, options: argparse.Namespace) -> int:
     try:
         with redirect_stdout(printed):
             status = command.run(options)
+    except KeyboardInterrupt:
+        printed.truncate(0)  # no pager opens on half a text
+        raise
     finally:
         show_text(printed.getvalue())
     return status

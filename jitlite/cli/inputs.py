@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from jitlite.base.source import CompileError
+from jitlite.base.whole_files import replacing
 from jitlite.cli.commands import UsageError
 from jitlite.cli.literals import parse_value
 
@@ -114,7 +115,8 @@ def write_output(value: Any, name: str) -> None:
     """
     path = Path(name)
     if path.suffix == ".pt":
-        torch.save(value, path)
+        with replacing(path) as made, open(made, "wb") as file:
+            torch.save(value, file)
         return
     tensors = list(value) if isinstance(value, tuple | list) and path.suffix == ".npz" else [value]
     if not all(isinstance(t, torch.Tensor) for t in tensors):
@@ -123,7 +125,8 @@ def write_output(value: Any, name: str) -> None:
         arrays = [t.detach().cpu().numpy() for t in tensors]
     except (TypeError, RuntimeError) as error:
         raise UsageError(f"{path} cannot hold the result: {error}; write it to a .pt file") from None
-    if path.suffix == ".npy":
-        _numpy(path).save(path, arrays[0], allow_pickle=False)
-    else:
-        _numpy(path).savez(path, *arrays)
+    with replacing(path) as made, open(made, "wb") as file:
+        if path.suffix == ".npy":
+            _numpy(path).save(file, arrays[0], allow_pickle=False)
+        else:
+            _numpy(path).savez(file, *arrays)

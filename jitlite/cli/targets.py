@@ -223,11 +223,8 @@ def _read_graph(read: Callable[[], str], name: str) -> Graph:
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"cannot read {name}: {error}") from None
     try:
-        graph = parse(text)
+        graph = parse(text, filename=name)
         verify(graph)
-    except CompileError:
-        verify(parse(text, filename=name))  # the same error, with the name of the file
-        raise
     except VerifyError as error:
         raise ProgramError from error
     return graph

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import sysconfig
-
+from jitlite.base.shown_paths import LIBRARY, shown_location
 from jitlite.base.source import CompileError, SourceRange
 from jitlite.frontend.emit.ways_out import instead_of_numpy
 
@@ -18,20 +16,12 @@ def tell_at_call(error: CompileError, callee: str, call: SourceRange) -> None:
     if of_numpy is None and not is_of_library(place):
         return
     library = "Python's library" if of_numpy is None else "NumPy"
-    error.notes.append(f"in {library}: {_within_library(place)}")
+    error.notes.append(f"in {library}: {shown_location(place)}")
     error.message = f"'{callee}' of {library} cannot be compiled: {error.message}"
     error.expected = error.found = None  # which are about that place
     error.hint = of_numpy or _instead_of(callee) or _LEFT_TO_PYTHON
     error.range = None
     error.called_from.clear()
-
-
-def _within_library(place: SourceRange) -> str:
-    """The place, its file named from the folder on in which libraries lie."""
-    location = place.location()
-    for folder in (*_PACKAGES, _LIBRARY):
-        location = location.removeprefix(folder)
-    return location
 
 
 def _instead_of(callee: str) -> str | None:
@@ -45,11 +35,9 @@ def _is_foreign(place: SourceRange) -> bool:
 
 
 _LEFT_TO_PYTHON = "do by hand what it does, or leave it to Python in a function marked with jitlite.ignore"
-_LIBRARY = os.path.join(sysconfig.get_paths()["stdlib"], "")
-_PACKAGES = [os.path.join(sysconfig.get_paths()[name], "") for name in ("purelib", "platlib")]
 
 
 def is_of_library(place: SourceRange) -> bool:
     """Does a place lie in Python's own library?"""
     filename = place.source.filename or ""
-    return filename.startswith(_LIBRARY) and "site-packages" not in filename
+    return filename.startswith(LIBRARY) and "site-packages" not in filename

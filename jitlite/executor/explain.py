@@ -14,6 +14,7 @@ from jitlite.analysis.effects import effect_of, raises_itself
 from jitlite.analysis.module_flags import flag_reads
 from jitlite.base import options
 from jitlite.base.records import Record
+from jitlite.base.shown_paths import shown_location
 from jitlite.executor.argument_types import ArgumentTypes
 from jitlite.executor.autodiff_groups import group_count
 from jitlite.executor.call_story import run_and_tell, story
@@ -338,7 +339,7 @@ def _regions(executor: Executor) -> Iterator[str]:
 
 
 def _place(node: Node) -> str:
-    return node.range.location() if node.range is not None and node.range.filename else "?"
+    return shown_location(node.range) if node.range is not None and node.range.filename else "?"
 
 
 def _seen(executor: Executor) -> Iterator[str]:

@@ -16,6 +16,7 @@ from typing import TypeVar, overload
 import torch
 
 from jitlite.base import options
+from jitlite.base.shown_paths import shown_location
 from jitlite.executor.executor import Executor
 from jitlite.executor.implementations import with_regions
 from jitlite.executor.observed_call import ObservedCall, observe
@@ -234,7 +235,7 @@ def _sentences(refused: dict[Node, str]) -> Iterator[str]:
             by_reason.setdefault(reason, []).append(node)
     for reason, nodes in by_reason.items():
         kinds = ", ".join(dict.fromkeys(node.kind for node in nodes))
-        places = [n.range.location() for n in nodes if n.range is not None and n.range.filename]
+        places = [shown_location(n.range) for n in nodes if n.range is not None and n.range.filename]
         yield f"not {kinds} at {', '.join(dict.fromkeys(places)) or '?'}: {reason}"
 
 

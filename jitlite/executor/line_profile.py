@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
+from jitlite.base.whole_files import write_whole
 from jitlite.executor.executor import Executor, executor_of, tier_calls
 from jitlite.executor.implementations import implementations_of, with_regions
 from jitlite.executor.plans import Plan
@@ -99,8 +100,7 @@ class LineProfile:
         Raises:
             OSError: where it cannot be written.
         """
-        with open(path, "w", encoding="utf-8") as file:
-            json.dump(self.chrome_trace(), file)
+        write_whole(path, json.dumps(self.chrome_trace()))
 
     def _line_events(self) -> Iterator[dict[str, object]]:
         begin = min((event.start for event in self.events), default=0.0)

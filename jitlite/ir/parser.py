@@ -124,7 +124,7 @@ class _GraphParser(ValueReader):
         filename: str | None,
         placeholder_tensors: bool,
     ) -> None:
-        self.source = Source(text, filename)
+        self.source = Source(text, filename, is_graph=True)
         self.functions = functions
         self.group_kinds = set(_GROUP.findall(text))
         self.scope = _Scope(Graph())

@@ -128,6 +128,11 @@ def node_text(node: PrintedNode, ranges: bool = False) -> str:
     return _Printer(ranges).node_line(node)
 
 
+def _is_of_program(place: SourceRange) -> bool:
+    """Is a place in a file of a program, and not in the text of a graph?"""
+    return place.filename is not None and not place.source.is_graph
+
+
 class _Printer:
     def __init__(self, ranges: bool, examples: bool = False) -> None:
         self.ranges = ranges
@@ -164,7 +169,7 @@ class _Printer:
         text = f"{self.declared(node.outputs, ', ')} = {self.operation(node)}({_names(node.inputs)})"
         if node.scope:
             text += f", scope: {comment(node.scope)}"
-        if self.ranges and node.range is not None and (node.range.filename is not None or self.examples):
+        if self.ranges and node.range is not None and (_is_of_program(node.range) or self.examples):
             text += f" # {comment(node.range.location())}"
         return text
 

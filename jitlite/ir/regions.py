@@ -26,6 +26,7 @@ from dataclasses import field
 from typing import Any
 
 from jitlite.base.records import Record, replace
+from jitlite.base.shown_paths import shown_location
 from jitlite.ir import types as T
 from jitlite.ir.graph import Block, Graph, Node, Value
 from jitlite.ir.traits import Spelling
@@ -87,7 +88,7 @@ class Region:
         """Where in the script it comes from."""
         for node in (self.node, *self.body.computations):
             if node.range is not None and node.range.filename:
-                return node.range.location()
+                return shown_location(node.range)
         return "?"
 
     def graph(self) -> Graph:

@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import NoReturn
 
 from jitlite.base.keywords import checks_keywords
+from jitlite.base.shown_paths import shown_location
 from jitlite.base.source import CompileError
+from jitlite.base.whole_files import write_whole
 from jitlite.compiler.program import Program
 from jitlite.executor.executor import Executor, executor_of
 from jitlite.executor.explain import explain
@@ -71,7 +73,7 @@ def write_run(
     for number, (entry, executor) in enumerate(zip(by_time, known, strict=True)):
         page = "" if entry.error is not None or number >= _MOST_PAGES else _write_page(target, number, entry)
         rows.append(_row(entry, executor, page))
-    _write(target / INDEX, index_page(title, rows, ended))
+    write_whole(target / INDEX, index_page(title, rows, ended))
     return rows
 
 
@@ -88,12 +90,8 @@ def _write_page(target: Path, number: int, entry: Compilation) -> str:
         page = page_of(origin, kernels, None, None, None, index=INDEX)
     except CompileError:
         return ""
-    _write(target / name, page.html)
+    write_whole(target / name, page.html)
     return name
-
-
-def _write(path: Path, text: str) -> None:
-    path.write_text(text, encoding="utf-8", errors="backslashreplace")
 
 
 def _binds_nothing(*arguments: object, **keywords: object) -> NoReturn:
@@ -102,7 +100,7 @@ def _binds_nothing(*arguments: object, **keywords: object) -> NoReturn:
 
 def _row(entry: Compilation, executor: object, page: str) -> IndexRow:
     function = entry.function
-    place = "" if function.range is None else function.range.location()
+    place = "" if function.range is None else shown_location(function.range)
     name = title_of(function) if function.is_compiled else function.name
     if entry.error is not None:
         return IndexRow(name, place, seconds=entry.seconds, refused=str(entry.error))

@@ -15,6 +15,7 @@ from pathlib import Path
 import jinja2
 from markupsafe import Markup
 
+from jitlite.base.whole_files import write_whole
 from jitlite.report.content import Stage, clipped
 from jitlite.report.highlight import highlighted
 from jitlite.report.stages import Subject, gather
@@ -38,7 +39,7 @@ class ReportPage:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the page to a file."""
-        Path(path).write_text(self.html, encoding="utf-8", errors="backslashreplace")
+        write_whole(path, self.html)
 
     def _repr_html_(self) -> str:
         """The page in a frame, so that its style stays its own."""

@@ -300,6 +300,7 @@ USES = {
     "is_tracing": lambda: not jitlite.is_tracing(),
     "isinstance": lambda: jitlite.isinstance([1], List[int]) and not jitlite.isinstance({}, List[int]),
     "from_exported": lambda: same(jitlite.from_exported(torch.export.export(layer := Layer(), (X,)))(X), layer(X)),
+    "report": lambda: all("optimized" in jitlite.report(f, *a).html for f, a in ((steps, (X, 3)), (Layer(), ()))),
     "last_executed_gradient_graph": lambda: last_graph() and "backward" in str(jitlite.last_executed_gradient_graph()),
     "last_executed_optimized_graph": last_graph,
     "compare": lambda: jitlite.compare(jitlite.optimize(helper, X), X).first_beyond is None,

@@ -12,7 +12,7 @@ import torch
 
 import jitlite
 
-TAKES_THOSE_OF_OTHERS = ("bisect", "debug", "debug_with", "fork")
+TAKES_THOSE_OF_OTHERS = ("bisect", "debug", "debug_with", "fork", "report")
 """Functions whose keywords go to a function that they call."""
 OF_SCRIPTS = ("annotate", "isinstance", "wait")
 """Functions that are written in scripts, where the compiler says what was meant."""

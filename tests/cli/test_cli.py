@@ -245,6 +245,30 @@ def test_check_compares_a_decorated_function_too(tmp_path, capsys):
     assert json.loads(capsys.readouterr().out) == {"result": "8", "checked": True}
 
 
+@pytest.mark.parametrize(
+    "node",
+    [
+        "%y : Tensor = aten::reluu(%x)",  # no such operator, which the text does not tell
+        "%y : Tensor = aten::relu(%z)",
+        "%y : int = aten::relu(%x)",
+        "%y : Tensor = aten::view(%x, %n)",  # raises when it runs
+    ],
+)
+def test_errors_of_graph_text_name_the_file_and_the_line(node, tmp_path, capsys):
+    path = tmp_path / "g.ir"
+    path.write_text(f"graph(%x : Tensor, %n : int[]):\n  {node}\n  return (%y)\n")
+    assert cli.main(["run", str(path), "torch.ones(2)", "[3]"]) == 1
+    err = capsys.readouterr().err
+    assert f'"{path}", line 2' in err and "<string>" not in err
+
+
+def test_a_graph_prints_no_places_of_its_own_text(tmp_path, capsys):
+    path = tmp_path / "g.ir"
+    path.write_text(text := "graph(%x : Tensor):\n  %y : Tensor = aten::relu(%x)\n  return (%y)\n")
+    assert cli.main(["opt", str(path), "-p", "cse"]) == 0
+    assert text in capsys.readouterr().out
+
+
 def test_graph_text_that_is_not_well_formed_is_no_traceback(tmp_path, capsys):
     path = tmp_path / "bad.ir"
     path.write_text("graph(%x : Tensor):\n  %y : Tensor = aten::add(%x)\n  return (%y)\n")

@@ -463,3 +463,18 @@ def test_highlighting_keeps_the_text():
     assert [re.sub("<[^>]*>", "", line).replace("&lt;", "<") for line in found][0] == texts[0]
     assert '<i class="kw">return</i>' in found[3] and "&amp;" in found[2] and '<i class="str">' in found[2]
     assert highlighted(["a < ("]) == ["a &lt; ("]
+
+
+def _added(x: torch.Tensor, n: int) -> torch.Tensor:
+    return x + n
+
+
+@pytest.mark.parametrize("made", [lambda f: f, jitlite.script], ids=["python", "scripted"])
+def test_the_function_report_is_the_method(made):
+    page = jitlite.report(made(_added), torch.ones(2), n=3)
+    assert page.name == "_added" and "lines" in page.stage_names
+
+
+def test_a_class_has_no_report():
+    with pytest.raises(TypeError, match="about a function or module; ReLU is a class"):
+        jitlite.report(torch.nn.ReLU)

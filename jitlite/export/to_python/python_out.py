@@ -18,6 +18,7 @@ import torch
 from jitlite.archive.tensor_identity import sharing_memory, tensors_in
 from jitlite.base.errors.ways_out import NOT_AS_PYTHON
 from jitlite.base.keywords import checks_keywords
+from jitlite.base.whole_files import replacing
 from jitlite.compiler.program import compiling
 from jitlite.export.to_python.known_modules import KnownModules
 from jitlite.export.to_python.python_file import PythonFile
@@ -66,11 +67,13 @@ class PythonProgram:
         if target.suffix != ".py":
             raise ValueError(f"'{target}' is to end in .py, as it will be Python source")
         weights = weights_path(target)
-        target.write_text(self.source.replace(_weights_name(self.name), literal(weights.name)), encoding="utf-8")
-        if not self.weights:
-            return target, None
-        torch.save(self.weights, weights)
-        return target, weights
+        with replacing(target) as made:
+            source = self.source.replace(_weights_name(self.name), literal(weights.name))
+            made.write_text(source, encoding="utf-8")
+            if self.weights:
+                with replacing(weights) as whole, open(whole, "wb") as file:
+                    torch.save(self.weights, file)
+        return target, weights if self.weights else None
 
 
 def weights_path(source: Path) -> Path:

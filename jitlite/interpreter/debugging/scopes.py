@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import torch
 
+from jitlite.base.shown_paths import within_library
 from jitlite.base.source import SourceRange
 from jitlite.interpreter.code import CallStack, Code
 from jitlite.interpreter.frames import CallFrame
@@ -74,7 +75,8 @@ class CallScope:
 
 
 def shown_path(filename: str) -> str:
-    """A file's name from where the user is, where that is shorter."""
+    """A file's name from where the user is, where that is shorter; that of a library's file within the library."""
+    filename = within_library(filename)
     if not os.path.isabs(filename):
         return filename
     relative = os.path.relpath(filename)
