@@ -43,11 +43,6 @@ class Ref(Record, eq=True):
     is_number: bool = False
     sizes: tuple[int | None, ...] = ()
 
-    @property
-    def is_empty(self) -> bool:
-        """Is it an operand that is known to have no elements?"""
-        return 0 in self.sizes
-
 
 class RefList(Ref, eq=True):
     """A list of tensors that an operator gives.

@@ -78,19 +78,29 @@ def div(out: OnnxBuilder, a: object, b: object, rounding_mode: object = None) ->
 
 def _floor_divided(out: OnnxBuilder, a: Ref, b: Ref, divided: Ref) -> Ref:
     """As torch computes it: what is left is taken away before dividing, so that 1 // 0.1 is 9."""
-    without_rest = _binary(out, "Sub", a, _remainder(out, a, b))
-    exact = out.like("Round", _binary(out, "Div", without_rest, b))
-    return _chosen(out, _compared(out, "Equal", b, 0), divided, exact)
+    rest, is_wrong = _rest(out, a, b)
+    exact = _binary(out, "Div", _binary(out, "Sub", a, rest), b)
+    # one less, and not `rest` one divisor more: the divisor may be infinite
+    exact = _chosen(out, is_wrong, _binary(out, "Sub", exact, out.operand(1, a.dtype)), exact)
+    signed = _binary(out, "Mul", divided, out.operand(0, a.dtype))
+    rounded = _chosen(out, _compared(out, "Equal", exact, 0), signed, out.like("Round", exact))
+    return _chosen(out, _compared(out, "Equal", b, 0), divided, rounded)
+
+
+def _rest(out: OnnxBuilder, a: Ref, b: Ref) -> tuple[Ref, Ref]:
+    """What is left with the sign of what is divided, and where that is not the sign of the divisor."""
+    rest = out.node("Mod", [a, b], a.dtype, max(a.rank, b.rank), fmod=1)
+    differs = _joined(out, "Xor", _compared(out, "Less", rest, 0), _compared(out, "Less", b, 0))
+    is_rest = out.like("Not", _compared(out, "Equal", rest, 0))
+    return rest, _joined(out, "And", is_rest, differs)
 
 
 def _remainder(out: OnnxBuilder, a: Ref, b: Ref) -> Ref:
     """With the sign of the divisor, as Python has it."""
     if not a.dtype.is_floating_point:
         return _binary(out, "Mod", a, b)
-    rest = out.node("Mod", [a, b], a.dtype, max(a.rank, b.rank), fmod=1)
-    differs = _joined(out, "Xor", _compared(out, "Less", rest, 0), _compared(out, "Less", b, 0))
-    is_rest = out.like("Not", _compared(out, "Equal", rest, 0))
-    return _chosen(out, _joined(out, "And", is_rest, differs), _binary(out, "Add", rest, b), rest)
+    rest, is_wrong = _rest(out, a, b)
+    return _chosen(out, is_wrong, _binary(out, "Add", rest, b), rest)
 
 
 @_of("aten::floordiv")

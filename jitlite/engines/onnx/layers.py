@@ -111,15 +111,38 @@ def _over_dim(out: OnnxBuilder, op: str, x: object, dim: object) -> Ref:
 def _reduce(
     op: str, out: OnnxBuilder, x: object, dims: object = None, keep: object = False, dtype: object = None
 ) -> Ref:
-    if op == "ReduceMean" and out.given(x).is_empty:
-        raise EngineRefusal("it is the mean of no elements, which engines take for 0")
+    sizes = out.given(x).sizes
     given = out.operand(out.given(x), out.results[0].dtype)
     if given.dtype is torch.bool:
         raise EngineRefusal("it reduces bools")
     kept, over = (keep, dims) if isinstance(keep, bool) else (False, None)
     wanted = [over] if isinstance(over, int) else over
     axes = list(range(given.rank)) if not wanted else [d % max(given.rank, 1) for d in constants(wanted)]
-    return out.result(op, [given, out.ints(axes)], keepdims=int(kept), noop_with_empty_axes=int(given.rank == 0))
+    settings = {"keepdims": int(kept), "noop_with_empty_axes": int(given.rank == 0)}
+    if op in _OF_SOMETHING and any(len(sizes) <= axis or not sizes[axis] for axis in axes):
+        count = _length_of(out, given, axes)
+        if op == "ReduceMean":
+            total = out.result("ReduceSum", [given, out.ints(axes)], **settings)
+            return out.result("Div", [total, out.cast(count, given.dtype)])
+        return _failing_without(out, count, out.result(op, [given, out.ints(axes)], **settings))
+    return out.result(op, [given, out.ints(axes)], **settings)
+
+
+# what onnxruntime takes for a number where there are no elements; torch gives nan or raises
+_OF_SOMETHING = frozenset({"ReduceMean", "ReduceMax", "ReduceMin"})
+
+
+def _length_of(out: OnnxBuilder, x: Ref, axes: list[int]) -> Ref:
+    """How many elements there are along these axes."""
+    lengths = out.node("Gather", [out.node("Shape", [x], torch.int64, 1), out.ints(axes)], torch.int64, 1, axis=0)
+    return out.node("ReduceProd", [lengths], torch.int64, 0, keepdims=0)
+
+
+def _failing_without(out: OnnxBuilder, count: Ref, x: Ref) -> Ref:
+    """The tensor; where the count is 0, an index out of range, which makes the call fail."""
+    is_none = out.cast(out.node("Equal", [count, out.operand(0, torch.int64)], torch.bool, 0), torch.int64)
+    rows = out.node("Unsqueeze", [x, out.ints([0])], x.dtype, x.rank + 1)
+    return out.node("Gather", [rows, is_none], x.dtype, x.rank, axis=0)
 
 
 for _kind, _op in (("mean", "Mean"), ("sum", "Sum"), ("amax", "Max"), ("amin", "Min"), ("prod", "Prod")):
@@ -128,17 +151,19 @@ for _kind, _op in (("mean", "Mean"), ("sum", "Sum"), ("amax", "Max"), ("amin", "
 
 @_of("aten::any")
 def any_of(out: OnnxBuilder, x: object, dims: object = None, keep: object = False) -> Ref:
-    return _of_bools(out, "ReduceMax", x, dims, keep)
+    return out.like("Not", _is_none(out, out.cast(out.given(x), torch.bool), dims, keep))
 
 
 @_of("aten::all")
 def all_of(out: OnnxBuilder, x: object, dims: object = None, keep: object = False) -> Ref:
-    return _of_bools(out, "ReduceMin", x, dims, keep)
+    return _is_none(out, out.like("Not", out.cast(out.given(x), torch.bool)), dims, keep)
 
 
-def _of_bools(out: OnnxBuilder, op: str, x: object, dims: object, keep: object) -> Ref:
-    given = out.cast(out.cast(out.given(x), torch.bool), torch.int32)
+def _is_none(out: OnnxBuilder, x: Ref, dims: object, keep: object) -> Ref:
+    """Is none of the bools true? They are counted, for extrema of no elements are none."""
     wanted = [dims] if isinstance(dims, int) else dims
-    axes = list(range(given.rank)) if not wanted else [d % max(given.rank, 1) for d in constants(wanted)]
-    reduced = out.node(op, [given, out.ints(axes)], torch.int32, out.results[0].rank, keepdims=int(bool(keep)))
-    return out.cast(reduced, torch.bool)
+    axes = list(range(x.rank)) if not wanted else [d % max(x.rank, 1) for d in constants(wanted)]
+    given = [out.cast(x, torch.int64), out.ints(axes)]
+    settings = {"keepdims": int(bool(keep)), "noop_with_empty_axes": int(x.rank == 0)}
+    count = out.node("ReduceSum", given, torch.int64, out.results[0].rank, **settings)
+    return out.node("Equal", [count, out.operand(0, torch.int64)], torch.bool, count.rank)

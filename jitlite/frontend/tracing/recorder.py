@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 import torch
 
+from jitlite.base import torch_internals
 from jitlite.base.source import SourceRange
 from jitlite.frontend.emit.builder import Builder
 from jitlite.frontend.emit.casting_blocks import scope_of_switches
@@ -211,7 +212,8 @@ class Recorder:
         if value is not None:
             return self.graph.insert("prim::NumToTensor", [value], [T.TENSOR]).output
         dtype = None if other is None else torch.result_type(other, number)
-        return self.graph.insert_constant(torch.tensor(number, dtype=dtype))
+        with torch_internals.no_dispatch():  # a mode that makes fake tensors would make a constant without contents
+            return self.graph.insert_constant(torch.tensor(number, dtype=dtype))
 
     def place(self, node: Node) -> Node:
         """Insert a node."""
