@@ -12,6 +12,7 @@ from weakref import WeakValueDictionary
 
 import torch
 
+from jitlite.base.errors.type_names import LARGE_TYPE
 from jitlite.base.locks import Lock
 
 _T = TypeVar("_T", bound="Type")
@@ -19,6 +20,11 @@ _V = TypeVar("_V")
 _interned: WeakValueDictionary[tuple[object, ...], Type] = WeakValueDictionary()
 """Types in use by what they are made of; a type that nobody holds is forgotten, and with it the classes it names."""
 _intern_lock = Lock("types")
+
+
+LONGEST_TEXT = 100_000
+"""Characters of the texts of the types that one is made of. A pair of pairs of pairs has twice as many at each level,
+and a program or an archive of some lines can ask for any number."""
 
 
 class Type:
@@ -40,6 +46,8 @@ class Type:
                     found = cls()
                     for name, value in fields.items():
                         setattr(found, name, value)
+                    if sum(len(t._text) for t in found.contained) > LONGEST_TEXT:
+                        raise LARGE_TYPE(f"a type is made of others whose texts have over {LONGEST_TEXT:,} characters")
                     found._text, found._annotation = found._spell()
                     _interned[full_key] = found
         return cast(_T, found)

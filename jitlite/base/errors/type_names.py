@@ -153,3 +153,37 @@ def f(xs: list[int]) -> list[int]:
 print(f([2]))
 """,
 )
+
+LARGE_TYPE = ErrorKind(
+    CompileError,
+    "J0506",
+    "type that is too large",
+    """
+    A type is written out in graphs and archives. One that is made of copies of another one, which is made of copies of
+    a third one, and so on, would be longer than any memory. A list, or a class, is one name at each level.
+    """,
+    wrong="""
+import jitlite
+
+@jitlite.script
+def f(n: int) -> int:
+    pair = (n, n)
+    p1 = (pair, pair, pair, pair, pair, pair, pair, pair, pair, pair)
+    p2 = (p1, p1, p1, p1, p1, p1, p1, p1, p1, p1)
+    p3 = (p2, p2, p2, p2, p2, p2, p2, p2, p2, p2)
+    p4 = (p3, p3, p3, p3, p3, p3, p3, p3, p3, p3)
+    p5 = (p4, p4, p4, p4, p4, p4, p4, p4, p4, p4)
+    return len(p5)
+""",
+    right="""
+import jitlite
+
+@jitlite.script
+def f(n: int) -> int:
+    pair = (n, n)
+    pairs = [pair for _ in range(100_000)]
+    return len(pairs)
+
+print(f(1))
+""",
+)

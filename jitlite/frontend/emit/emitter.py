@@ -162,7 +162,6 @@ class Emitter(LearningBuilder):
                     self.leaving.add(self.frame.block)
                 except CompileError as error:
                     self._explain_outdated(error)
-                    self.outdated = {}
                     raise
             if self.frame.block in self.leaving or self.frame.block in self.jumping:
                 return
@@ -372,10 +371,11 @@ class Emitter(LearningBuilder):
             self.frame.drop(is_item)
 
     def _explain_outdated(self, error: CompileError) -> None:
-        """Where an error is about a type that was refined before, say why it no longer is."""
+        """Where an error is about a type that was refined before, say why it no longer is; it has a place at least."""
+        error.range, outdated, self.outdated = error.range or self.graph.current_range, self.outdated, {}
         if error.called_from:  # an error in a function that is called
             return
-        for path, t in self.outdated.items():
+        for path, t in outdated.items():
             if t.annotation in (error.found or error.message):
                 shown, name = shown_path(path)
                 error.hint = (
