@@ -338,13 +338,24 @@ def script_module(
     return made
 
 
-def prepared(obj: object) -> Any:
-    """The object that an object's `__prepare_scriptable__` wants to be scripted in its place, for submodules too."""
+def prepared(obj: object, known: dict[int, tuple[object, object]] | None = None) -> Any:
+    """The object that an object's `__prepare_scriptable__` wants to be scripted in its place, for submodules too.
+
+    Args:
+        known: objects that have been asked, with what they want, by identity: what has two names is asked once.
+    """
+    known = {} if known is None else known
+    if id(obj) not in known:
+        known[id(obj)] = obj, _prepared_once(obj, known)
+    return known[id(obj)][1]
+
+
+def _prepared_once(obj: object, known: dict[int, tuple[object, object]]) -> object:
     if hasattr(obj, "__prepare_scriptable__") and not inspect.isclass(obj):
         obj = obj.__prepare_scriptable__()
     if isinstance(obj, torch.nn.Module) and not isinstance(obj, ScriptModule) and "_modules" in vars(obj):
         for name, submodule in list(obj._modules.items()):
-            replacement = prepared(submodule)
+            replacement = prepared(submodule, known)
             if replacement is not submodule:
                 obj._modules[name] = replacement
     return obj
