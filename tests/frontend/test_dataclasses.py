@@ -63,3 +63,41 @@ def test_a_dataclass_is_compiled_with_all_of_its_methods(chosen):
         scripted = jitlite.script(program)
         for n in (2, 3, 4):
             assert scripted(n) == program(n)
+
+
+@dataclass
+class Shown:
+    a: int
+
+
+def in_str(n: int) -> str:
+    return str(Shown(n))
+
+
+def in_f_string(n: int) -> str:
+    return f"{Shown(n)}"
+
+
+def in_format(n: int) -> str:
+    return "{}".format(Shown(n))  # noqa: UP032
+
+
+def in_list(n: int) -> str:
+    return f"{[Shown(n)]} {n}"
+
+
+def in_percent(n: int) -> str:
+    return "%s" % Shown(n)  # noqa: UP031
+
+
+def in_print(n: int) -> str:
+    print(Shown(n))
+    return "printed"
+
+
+@pytest.mark.parametrize("program", [in_str, in_f_string, in_format, in_list, in_percent, in_print])
+def test_what_python_makes_of_an_object_has_no_place_in_an_archive(program, capsys):
+    scripted = jitlite.script(program)
+    assert (scripted(3), capsys.readouterr().out) == (program(3), capsys.readouterr().out)
+    with pytest.raises(jitlite.NotSupportedError, match=r"test_dataclasses\.py:\d+:\d+: TorchScript has no text of"):
+        scripted.save_to_buffer()

@@ -13,7 +13,7 @@ from jitlite.codegen.torchscript.container_indices import lower_index
 from jitlite.codegen.torchscript.formats_out import LOWERINGS as FORMATS
 from jitlite.codegen.torchscript.item_lowering import lower_assignment, lower_item, lower_set_item
 from jitlite.codegen.torchscript.shown_out import LOWERINGS as SHOWN
-from jitlite.codegen.torchscript.shown_out import shows_as_text
+from jitlite.codegen.torchscript.shown_out import refuse_texts_of_objects, shows_as_text
 from jitlite.codegen.torchscript.unknown_containers import drop_unused_sets, lower_lookup, refuse_unknown_containers
 from jitlite.ir import types as T
 from jitlite.ir.graph import Graph, Node, Value
@@ -31,6 +31,7 @@ def lowered(graph: Graph, *, is_ours: bool = False) -> Graph:
     Raises:
         NotSupportedError: where it is Python that TorchScript has not.
     """
+    refuse_texts_of_objects(graph)
     graph = graph.copy()
     canonicalize_modified_loops(graph)
     for node in graph.all_nodes():

@@ -12,7 +12,7 @@ from jitlite.base.errors.ways_out import NOT_IN_ARCHIVE
 from jitlite.codegen.torchscript.formats_out import format_function
 from jitlite.frontend.emit.shown_sequences import TUPLE, SequenceForms
 from jitlite.ir import types as T
-from jitlite.ir.graph import Node, constant_of
+from jitlite.ir.graph import Graph, Node, constant_of
 from jitlite.ir.unit import insert_call
 from jitlite.operators.strings import SHOWN
 
@@ -23,6 +23,28 @@ def shows_as_text(user: Node) -> bool:
         return True
     template = constant_of(user.inputs[0], None) if user.kind == "aten::format" else None
     return isinstance(template, str) and "!" not in template
+
+
+def refuse_texts_of_objects(graph: Graph) -> None:
+    """Refuse texts that a class of the program has Python make: whoever reads the archive has not that class.
+
+    Raises:
+        NotSupportedError: where such a text is made.
+    """
+    for node in graph.all_nodes():
+        if shows_as_text(node) or node.kind in ("aten::format", "aten::percentFormat"):
+            found = next(filter(None, (_class_with_text(value.type) for value in node.inputs)), None)
+            if found is not None:
+                raise _refused(f"text of objects of '{found.annotation}'", "show its attributes", node)
+
+
+def _class_with_text(t: T.Type) -> T.ClassType | None:
+    """The class, in a type, that says itself how its objects are shown."""
+    if isinstance(t, T.ClassType):
+        cls = t.python_class
+        own = isinstance(cls, type) and any(getattr(cls, n) is not getattr(object, n) for n in ("__repr__", "__str__"))
+        return t if own and not t.is_module else None
+    return next(filter(None, map(_class_with_text, t.contained)), None)
 
 
 def _as_list(node: Node) -> bool:
