@@ -332,3 +332,10 @@ def test_an_import_leaves_out_what_not_every_program_uses():
     folders = ("export.to_fx", "export.to_python", "codegen.torchscript.", "migrate", "cli")
     prefixes = tuple(f"jitlite.{name}" for name in (*rooms, *folders))
     assert [name for name in names if name.startswith(prefixes)] == []
+
+
+def test_files_of_tests_have_names_of_their_own():
+    """pytest knows a file by its name alone where its folder is no package."""
+    files = [f for f in Path(__file__).parent.rglob("test_*.py") if not (f.parent / "__init__.py").exists()]
+    names = [f.name for f in files]
+    assert sorted(set(names)) == sorted(names), {name for name in names if names.count(name) > 1}
