@@ -158,8 +158,9 @@ _HELD: list[object] = []
 """Functions whose addresses machine code has, which is kept: another one at the same address would be called."""
 
 
-def test_the_library_does_large_ones() -> None:
-    called = []
+def watched_library() -> tuple[list[object], Symbol]:
+    """What a library was called with that does nothing, and where it is."""
+    called: list[object] = []
 
     @ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 13)
     def spy(*operands: int) -> None:
@@ -167,7 +168,12 @@ def test_the_library_does_large_ones() -> None:
 
     _HELD.append(spy)
     address = ctypes.cast(spy, ctypes.c_void_p).value
-    product = Products(b=(1, None), symbol=lambda name: address if name in LIBRARY.values() else None)
+    return called, lambda name: address if name in LIBRARY.values() else None
+
+
+def test_the_library_does_large_ones() -> None:
+    called, symbol = watched_library()
+    product = Products(b=(1, None), symbol=symbol)
     for m, k, n, is_large in ((64, 512, 2048, True), (4, 16, 16, False)):
         called.clear()
         out = torch.empty(m, n)
@@ -190,15 +196,8 @@ ON_OTHER_PROCESSORS = {
 
 @pytest.mark.parametrize(("how", "sizes", "is_left"), ON_OTHER_PROCESSORS.values(), ids=ON_OTHER_PROCESSORS)
 def test_the_library_does_less_where_it_is_written_for_other_processors(how, sizes, is_left) -> None:
-    called = []
-
-    @ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 13)
-    def spy(*operands: int) -> None:
-        called.append(operands)
-
-    _HELD.append(spy)
-    address = ctypes.cast(spy, ctypes.c_void_p).value
-    product = Products(symbol=lambda name: address if name in LIBRARY.values() else None, is_tuned=False, **how)
+    called, symbol = watched_library()
+    product = Products(symbol=symbol, is_tuned=False, **how)
     m, k, n = sizes
     a, b = torch.randn(m, k), torch.randn(n, k).t() if how.get("b") != (None, 1) else torch.randn(k, n)
     out = torch.empty(m, n)
