@@ -167,8 +167,6 @@ class Program:
         except CompileError as error:
             self._tell_caller(error, getattr(python_function, "__name__", "?"), range)
             raise
-        if len(self._compiling) == MOST_NESTED:
-            self._compile_callees(function)
         try:
             return self.ready(function, range, None if given is None else given.shown)
         except CompileError:
@@ -206,11 +204,12 @@ class Program:
 
     def _compile_callees(self, function: Function) -> None:
         known = set(self._functions)
-        compile_callees(function, self._callees)
+        compile_callees(function, self.callees)
         for key in [key for key, found in self._functions.items() if key not in known and not found.is_compiled]:
             self.forget(self._functions.pop(key))
 
-    def _callees(self, function: Function) -> Iterator[Function]:
+    def callees(self, function: Function) -> Iterator[Function]:
+        """Functions that one calls, as far as this is seen without compiling it."""
         for called in called_functions(self._definitions[function]):
             key = (called, None)
             if key not in self._functions:
@@ -227,6 +226,8 @@ class Program:
         Raises:
             CompileError: where it does not compile; the error says by which calls the function was reached.
         """
+        if len(self._compiling) == MOST_NESTED:
+            self._compile_callees(function)
         try:
             function.ensure_compiled()
             if not function.has_schema:
@@ -339,7 +340,8 @@ class Program:
     def _define(self, function: Function) -> None:
         self._compiling.append(function.name)
         try:
-            function.graph, function.schema = self.compile(self._definitions[function])
+            with compiling(function.range):
+                function.graph, function.schema = self.compile(self._definitions[function])
         finally:
             self._compiling.pop()
 

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 
 from jitlite.base.errors.statements import TOO_DEEP
 from jitlite.base.recursion import MoreCalls
+from jitlite.base.source import SourceRange
 from jitlite.ir.graph import Graph
 from jitlite.ir.unit import COMPILING
 
@@ -86,12 +87,15 @@ def depth_of(graph: Graph) -> int:
 
 
 @contextmanager
-def compiling() -> Iterator[None]:
+def compiling(range: SourceRange | None = None) -> Iterator[None]:
     """The compiler's lock: one thread compiles at a time; others wait.
 
     Trees and graphs are many small objects that live until the end. Collecting garbage meanwhile finds none of them and
     goes over all that torch has made: a tenth of a second, a third of the first call of a network. So the collector is
     paused, unless there are other threads, whose garbage it would leave as well.
+
+    Args:
+        range: what is compiled, for the error.
 
     Raises:
         CompileError: where the program is nested too deeply even so.
@@ -102,6 +106,6 @@ def compiling() -> Iterator[None]:
             yield
         except RecursionError as error:
             hint = "split it into functions"
-            raise TOO_DEEP("the program is nested too deeply to be compiled", hint=hint) from error
+            raise TOO_DEEP("the program is nested too deeply to be compiled", range, hint=hint) from error
         finally:
             _scope.leave()

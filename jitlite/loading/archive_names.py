@@ -25,6 +25,7 @@ from jitlite.frontend.emit.values import Args, BuiltinFunction, ConstantValue, S
 from jitlite.frontend.syntax import tree
 from jitlite.ir import ops
 from jitlite.ir import types as T
+from jitlite.ir.compiling import make_room
 from jitlite.ir.graph import Value, constant_of, is_constant
 from jitlite.ir.traits import Trait
 from jitlite.ir.types import ClassType, Type
@@ -202,6 +203,10 @@ _SPECIAL: dict[str, SugaredValue] = {
 """Operators that are called in another way than others."""
 
 
+_LEVELS_OF_A_CLASS = 2
+"""What reading the class that another one names nests, in levels of a program."""
+
+
 class ArchiveResolver(Resolver):
     """Names in the sources of an archive.
 
@@ -221,6 +226,7 @@ class ArchiveResolver(Resolver):
         raise LookupError(name)
 
     def resolve_type(self, name: str) -> object:
+        make_room(_LEVELS_OF_A_CLASS)
         found = self.types(name) if name.startswith("__torch__.") else None
         if found is None:
             raise LookupError(name)

@@ -16,15 +16,13 @@ import torch
 
 from jitlite.archive.errors import ArchiveError
 from jitlite.base.errors.ways_out import BAD_ARCHIVE
-from jitlite.base.source import CompileError, Source, SourceRange
+from jitlite.base.source import CompileError, SourceRange
 from jitlite.codegen.torchscript.context_classes import loaded_context
-from jitlite.compiler.program import Observer, Program
 from jitlite.executor.engine import ENGINE
 from jitlite.frontend.classes.classes import interface_schema
 from jitlite.frontend.classes.modules import ModuleDefinition, overloads_by_name
 from jitlite.frontend.classes.text_classes import TextClass
 from jitlite.frontend.emit.annotations import parse_type, type_from_python
-from jitlite.frontend.emit.archive_casts import drop_needless_checks
 from jitlite.frontend.emit.callables import EnumClass, FunctionValue, NamedTupleConstructor
 from jitlite.frontend.emit.definition import Definition
 from jitlite.frontend.emit.emitter import Emitter
@@ -34,9 +32,9 @@ from jitlite.frontend.syntax import tree as t
 from jitlite.ir import types as T
 from jitlite.ir.code_text import is_dunder
 from jitlite.ir.constants import enum_type, made_enum
-from jitlite.ir.graph import Graph, Value, constant_of, is_constant
+from jitlite.ir.graph import Value, constant_of, is_constant
 from jitlite.ir.types import ClassType, EnumType, InterfaceType, TupleType, Type
-from jitlite.ir.unit import Engine, Function
+from jitlite.ir.unit import Function
 from jitlite.ir.values import CLASS_TYPE, type_of_value
 from jitlite.loading.archive_names import (
     ArchivedClass,
@@ -47,15 +45,12 @@ from jitlite.loading.archive_names import (
     Permissions,
     QualifiedName,
 )
-from jitlite.loading.archived_numbers import compare_as_objects
+from jitlite.loading.archive_program import ArchiveProgram
 from jitlite.loading.attribute_names import may_be_attribute, may_be_method, may_python_call
-from jitlite.loading.source_text import CodeFile, show_original_places
+from jitlite.loading.source_text import CodeFile
 from jitlite.loading.unset import UnsetObject
-from jitlite.loading.upgraders import replacements, upgraded
+from jitlite.loading.upgraders import upgraded
 from jitlite.objects.text import let_python_call, literal_value
-from jitlite.passes.inline import inline_only
-from jitlite.passes.pipelines import CLEANUP
-from jitlite.passes.registry import PassHook
 
 CUSTOM = "__torch__.torch.classes."
 """What the names of classes begin with that libraries define in C++."""
@@ -72,28 +67,6 @@ _PACKED = {
     "conv_relu.ConvReLU2d": "Conv2dPackedParamsBase", "conv_relu.ConvReLU3d": "Conv3dPackedParamsBase",
 }  # fmt: skip
 """Quantized modules whose packed parameters the first versions took for a Tensor, and the class that it is."""
-
-
-class ArchiveProgram(Program):
-    """The program of an archive. Nodes of its graphs stand where the original program had them."""
-
-    unites_branches = True  # torch.jit leaves out the types of variables that it merges
-
-    def __init__(self, engine: Engine) -> None:
-        super().__init__(engine)
-        self.files: dict[Source, CodeFile] = {}
-
-    def compile(
-        self, definition: Definition, observe: Observer | None = None, hook: PassHook | None = None
-    ) -> tuple[Graph, Any]:
-        graph, schema = super().compile(definition, observe, hook)
-        drop_needless_checks(graph)
-        if inline_only(graph, replacements()):
-            CLEANUP(graph)
-        show_original_places(graph, self.files)
-        for node in list(graph.all_nodes()):
-            compare_as_objects(graph, node)
-        return graph, schema
 
 
 class ArchivedObject(TextClass):
@@ -133,7 +106,7 @@ class Importer:
         self, members: Mapping[str, bytes], version: int, constants: Callable[[int], object], allow: Collection[str]
     ) -> None:
         self.members = members
-        self.program = ArchiveProgram(ENGINE)
+        self.program = ArchiveProgram(ENGINE, self.function)
         self.files: dict[str, CodeFile | None] = {}
         self.types: dict[str, Type] = {}
         self.functions: dict[str, Function] = {}

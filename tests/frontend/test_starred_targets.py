@@ -32,6 +32,11 @@ STARRED: Table = {
         [[(1, "a", 2.5)]],
     ),
     "spread": ("n: int", "a, *b = n, 2\nreturn keyword_only(*b, y=a), (*b, a)", [[1]]),
+    "made a tuple": (
+        "t: Tuple[int, str, int]",
+        "a, *b = t\nc, *d = t\nreturn a, tuple(b), tuple(b)[1], (*d, c), tuple(d) == tuple(b)",
+        [[(1, "a", 2)]],
+    ),
     "with None": (
         "x: Tensor, y: Optional[Tensor]",
         "a, *b = x, y, 3\nif b[0] is None:\n return a\nreturn b[0] + b[1]",

@@ -151,3 +151,52 @@ def test_large_lists_are_read():
     data += text("n") + b"](" + numbers + b"eub."
     code = CODE.replace("n : int", "n : List[int]")
     assert load(archive({"data.pkl": data, "code/__torch__.py": code.encode()})).n[-1] == 199_999
+
+
+FUNCTIONS = "def f{i}(x: int) -> int:\n  return torch.add(__torch__.f{last}(x, ), 1)\n"
+CLASSES = (
+    "class C{i}:\n  a : __torch__.C{last}\n  def m(self: __torch__.C{i}) -> int:\n    a = self.a\n    return (a).m()\n"
+)
+MADE = (
+    "class C{i}:\n  a : __torch__.C{last}\n  def __init__(self: __torch__.C{i},\n      x: int) -> NoneType:\n"
+    "    self.a = __torch__.C{last}.__new__(__torch__.C{last})\n    _0 = (self.a).__init__(x, )\n    return None\n"
+)
+CHAINS = {
+    "functions": ("def f0(x: int) -> int:\n  return x\n", FUNCTIONS, "x: int", "__torch__.f{i}(x, )"),
+    "methods": (
+        "class C0:\n  def m(self: __torch__.C0) -> int:\n    return 0\n", CLASSES, "c: __torch__.C{i}", "(c).m()",
+    ),
+    "constructors": (
+        "class C0:\n  def __init__(self: __torch__.C0,\n      x: int) -> NoneType:\n    return None\n",
+        MADE, "x: int", "(__torch__.C{i}.__new__(__torch__.C{i})).__init__(x, )",
+    ),
+}  # fmt: skip
+"""How the first definition reads, one that leans on the one before, what `forward` takes and what it calls."""
+
+
+def chain(kind: str, length: int) -> bytes:
+    """An archive whose definitions lean on one another, each on the one before."""
+    first, more, takes, call = CHAINS[kind]
+    definitions = first + "".join(more.format(i=i, last=i - 1) for i in range(1, length))
+    header = "class M(Module):\n  __parameters__ = []\n  __buffers__ = []\n  training : bool\n"
+    head = f"  def forward(self: __torch__.M,\n    {takes}) -> NoneType:\n    _0 = {call}\n    return None\n"
+    code = definitions + header + head.format(i=length - 1)
+    data = b"\x80\x02" + name("__torch__", "M") + b")\x81}X\x08\x00\x00\x00training\x88sb."
+    return archive({"code/__torch__.py": code.encode(), "data.pkl": data})
+
+
+@pytest.mark.parametrize("kind", CHAINS)
+def test_definitions_that_lean_on_many_others(kind):
+    assert "return" in str(load(chain(kind, 100)).graph)
+
+
+def test_a_chain_of_calls_may_be_long():
+    assert load(chain("functions", 2000))(3) is None
+
+
+@pytest.mark.parametrize("kind", ["methods", "constructors"])
+def test_what_leans_on_too_many_is_refused_with_its_place(kind):
+    with pytest.raises((jitlite.CompileError, ArchiveError), match="deeply") as refused:
+        print(load(chain(kind, 2000)).graph)
+    assert "code/__torch__.py:" in str(refused.value) or "in member 'data.pkl'" in str(refused.value)
+    assert len(str(refused.value).splitlines()) < 25

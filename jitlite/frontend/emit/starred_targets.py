@@ -1,7 +1,7 @@
 """`a, *b = values` for a known number of values: `b` is a new list.
 
 The parts stay known to the compiler, each with its own type, where the function only spreads, counts, indexes and
-goes through them: nobody sees then what holds them.
+goes through them, or makes a tuple of them: nobody sees then what holds them.
 """
 
 from __future__ import annotations
@@ -62,8 +62,8 @@ def _is_only_taken_apart(function: tree.Def, name: str) -> bool:
 
 def _takes_apart(at: tree.Tree, name: str) -> bool:
     match at:
-        case tree.Apply(callee=tree.Var(name=tree.Ident(name="len")), args=(only,)):
-            return _is_variable(only, name)
+        case tree.Apply(callee=tree.Var(name=tree.Ident(name="len" | "tuple")), args=(only,)):
+            return _is_variable(only, name) or _spreads(at.args, name)
         case tree.Apply():
             return _spreads(at.args, name)
         case tree.Subscript(indices=(index,)):
