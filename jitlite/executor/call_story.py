@@ -46,7 +46,7 @@ def _general(executor: Executor) -> Iterator[str]:
     if mode in ("off", "debug"):
         yield f"the stack machine runs them, without passes: the switch `executor` is {mode}"
         return
-    runs = "the stack machine runs" if executor.general.code is not None else "generated Python runs"
+    runs = "the stack machine runs" if executor.runs_on_stack else "generated Python runs"
     counted = executor.counted_calls
     if mode != "profiling":
         yield f"{runs} the plans (executor: {mode}), and calls are not counted"
@@ -55,6 +55,8 @@ def _general(executor: Executor) -> Iterator[str]:
             f"{runs} the plans; the first {_calls(counted)} were counted, until it was decided which plan the others "
             "take"
         )
+    elif executor.wanted_at_first:
+        yield f"{_calls(counted)} ran the plan for {executor.wanted_at_first}; {runs} it"
     else:
         yield f"{_calls(counted)} ran the general plan, which is right for all arguments; {runs} it"
 
@@ -103,11 +105,13 @@ def _what_ran(executor: Executor, more: dict[str, int]) -> Iterator[str]:
     if mode in ("off", "debug"):
         yield f"the stack machine ran it, without passes: the switch `executor` is {mode}"
         return
-    how = "on the stack machine" if executor.general.code is not None else "as generated Python"
+    how = "on the stack machine" if executor.runs_on_stack else "as generated Python"
     if more["guard_failures"]:
         yield f"the guard of the specialized plan turned it away, and another plan ran {how}"
     elif more["hits"]:
         yield f"the plan for such arguments ran {how}"
+    elif executor.wanted_at_first:
+        yield f"the plan for {executor.wanted_at_first} ran {how}"
     else:
         yield f"the general plan, which is right for all arguments, ran {how}"
     if more["native_runs"]:

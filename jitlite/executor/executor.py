@@ -36,6 +36,7 @@ from jitlite.executor import last_run
 from jitlite.executor.alternatives import Alternatives
 from jitlite.executor.argument_types import ArgumentTypes
 from jitlite.executor.debug_plans import debug_code, run_debugged
+from jitlite.executor.flag_plans import FlagPlan, first_plan
 from jitlite.executor.guard_misses import GuardMisses
 from jitlite.executor.plans import (
     Counter,
@@ -97,6 +98,8 @@ class Executor(Exchanged):
         self._decision = _NOT_CALLED
         self._level = level
         self._general = general
+        self._first: FlagPlan | None = None
+        """The plan of calls until it is settled which plan there will be, if that is not the general one."""
         self._unoptimized: Plan | None = None
         self._code: Code | None = None
         self._plain_code: Code | None = None
@@ -150,7 +153,7 @@ class Executor(Exchanged):
                 self._general = self._make_plan(self._general.base)
             self._code = self._plain_code = self._unoptimized = self._seen = self._profile_code = None
             self._debug_code = None
-            self._specialized = self._for = self._rest = self._committed = None
+            self._specialized = self._for = self._rest = self._committed = self._first = None
             self._given_up = False
             self._by_spec.forget()
             self._invalidate_chain()
@@ -239,11 +242,14 @@ class Executor(Exchanged):
         if found is None:
             with compiler.compiling():
                 if self._general is None:
-                    if options.current().background:
-                        background.get_ready()
+                    self._get_background_ready()
                     self._general = self._make_plan(compiler.optimized(self.graph))
                 found = self._general
         return found
+
+    def _get_background_ready(self) -> None:
+        if options.current().background:
+            background.get_ready()
 
     @property
     def unoptimized(self) -> Plan:
@@ -291,17 +297,52 @@ class Executor(Exchanged):
         self._calls.bump()
         if self._calls.value >= options.current().specialize_after * self._patience:
             return self._run_and_take(self._decide_specialization, arguments)
-        return self.general.run(*arguments)
+        return self._plan_of(arguments).run(*arguments)
+
+    @property
+    def _current(self) -> Plan:
+        """The plan of calls until it is settled which plan there will be."""
+        first = self._first
+        return self.general if first is None else first.plan
+
+    def _plan_of(self, arguments: Sequence[object]) -> Plan:
+        """The plan of such a call until it is settled which plan there will be."""
+        first = self._first
+        if first is not None:
+            if first.fits(arguments):
+                return first.plan
+            self._drop_first(first)
+        elif self._may_have_first:
+            with compiler.compiling():
+                if self._may_have_first:
+                    self._get_background_ready()
+                    self._general, self._first = first_plan(self.graph, arguments, self._make_plan)
+                    return self._current
+        return self._specialized or self.general  # another thread may have made it
+
+    @property
+    def _may_have_first(self) -> bool:
+        plans = (self._general, self._first, self._specialized)
+        return plans == (None, None, None) and strategy_at(self._level) is not None
+
+    def _drop_first(self, first: FlagPlan) -> None:
+        """Go on with the general plan, from the start: flags are not always set as in the first calls."""
+        with compiler.compiling():
+            if self._first is first:
+                self._first = self._seen = self._profile_code = self._committed = None
+                self._general = self.general
+                self.invalidate_entry()
 
     def _run_and_take(self, step: Callable[[], None], arguments: tuple[object, ...]) -> Any:
         """Run the general plan, and take a step towards another one. How long the run took is told to who does
         that in the background, so it comes behind it."""
         if not options.current().background:
+            plan = self._plan_of(arguments)
             self._in_time(step)
-            return self.general.run(*arguments)
+            return plan.run(*arguments)
         since = time.perf_counter()
         try:
-            return self.general.run(*arguments)
+            return self._plan_of(arguments).run(*arguments)
         finally:
             self._in_time(step, time.perf_counter() - since)
 
@@ -330,24 +371,32 @@ class Executor(Exchanged):
             if self._committed is not None:
                 self.invalidate_entry()  # another thread was first
                 return
-            general = self.general
+            plan = self._current
             if strategy_at(self._level) is None:
-                self._commit_entry(general.run, "general plan: specialized as often as the fusion strategy allows")
-            elif not may_gain(general.base):
-                self._commit_entry(general.run, "general plan: nothing in it depends on the types of arguments")
-            elif options.current().background and general.is_left_to_regions and not may_have_flags(general.base):
-                if general.has_machine_code:
-                    self._commit_entry(general.run, "general plan: nearly all of it is machine code")
+                self._settle("specialized as often as the fusion strategy allows")
+            elif not may_gain(plan.base):
+                self._settle("nothing in it depends on the types of arguments")
+            elif options.current().background and plan.is_left_to_regions and not may_have_flags(plan.base):
+                if plan.has_machine_code:
+                    self._settle("nearly all of it is machine code")
                 else:
                     self._patience *= 4  # until it is known what becomes of them
             elif options.current().background:
-                self._seen = ArgumentTypes(general.base.inputs, Profile(), flag_reads(general.base))
+                self._seen = ArgumentTypes(plan.base.inputs, Profile(), flag_reads(plan.base))
                 self._commit_entry(self._watched, "being profiled")
             else:
                 self._commit_entry(self._profiled, "being profiled")
 
+    def _settle(self, why: str) -> None:
+        """Have calls go on with the plan that they have."""
+        first = self._first
+        if first is None:
+            self._commit_entry(self.general.run, f"general plan: {why}")
+        else:
+            self._install(first.specialized())
+
     def _watched(self, *arguments: object) -> Any:
-        """Run the general plan, and note of what types arguments are until enough has been seen.
+        """Run the plan that there is, and note of what types arguments are until enough has been seen.
 
         That is all that specializing asks. The machine would tell of all values, and take many times as long.
         """
@@ -357,7 +406,7 @@ class Executor(Exchanged):
             self.counters.profiled.bump()
             if self.counters.profiled.value >= options.current().profiled_runs:
                 return self._run_and_take(self._specialize_watched, arguments)
-        return self.general.run(*arguments)
+        return self._plan_of(arguments).run(*arguments)
 
     def _specialize_watched(self) -> None:
         seen = self._seen
@@ -365,8 +414,9 @@ class Executor(Exchanged):
             self._specialize(seen)
 
     def _profiled(self, *arguments: object) -> Any:
-        """Run the general plan on the stack machine, with profiles, until enough has been seen."""
+        """Run the plan that there is on the stack machine, with profiles, until enough has been seen."""
         with compiler.compiling():
+            self._plan_of(arguments)
             code, seen = self._profiling()
             seen.note_others(arguments)
         try:
@@ -378,10 +428,10 @@ class Executor(Exchanged):
 
     def _profiling(self) -> tuple[Code, ArgumentTypes]:
         if self._seen is None or self._profile_code is None:
-            profile, copy = Profile(), self.general.base.copy()
+            profile, copy = Profile(), self._current.base.copy()
             profile_with(copy, profile.recorder)
             self._profile_code = lower(copy, self.name, self.objects)
-            self._seen = ArgumentTypes(copy.inputs, profile, flag_reads(self.general.base))
+            self._seen = ArgumentTypes(copy.inputs, profile, flag_reads(self._current.base))
         return self._profile_code, self._seen
 
     def _specialize(self, seen: ArgumentTypes) -> None:
@@ -392,24 +442,25 @@ class Executor(Exchanged):
             kind = strategy_at(self._level)
             made = None
             if kind is not None:
-                made = specialize(self.general.base, seen.seen(), seen.flags(), with_sizes=kind == "STATIC")
+                made = specialize(self._current.base, seen.seen(), seen.flags(), with_sizes=kind == "STATIC")
             self._profiled_types = seen.profile.describe()
             self._seen = self._profile_code = None
             if made is not None:
-                self._install(made)
+                self._install(made if self._first is None else self._first.specialized(made))
             else:
-                self._commit_entry(self.general.run, "general plan: knowing the types of arguments would save nothing")
+                self._settle("knowing the types of arguments would save nothing")
 
     def _install(self, made: Specialized) -> None:
-        general = self.general
-        rest = self._rest = Executor(self.graph, self.name, self._level + 1, general, self.objects)
+        before = self._current
+        rest = self._rest = Executor(self.graph, self.name, self._level + 1, self._general, self.objects)
         rest._before = weakref.ref(self)
-        fallback = fallback_function(general.graph, rest)
+        fallback = fallback_function(self.graph, rest)
         self.counters.specializations.bump()
-        self._for = made
-        specialized = self._make_plan(made.graph)
-        take_place(general.regions, specialized.regions)
-        inputs = general.graph.inputs
+        self._for, self._first = made, None
+        specialized = before if made.graph is before.base else self._make_plan(made.graph)
+        if specialized is not before:
+            take_place(before.regions, specialized.regions)
+        inputs = before.graph.inputs
         test = flag_test(inputs, made.flags) if made.flags else None
         graph = guarded(inputs, specialized.graph, made.types, fallback, test)
         misses = self.guard_misses = GuardMisses(inputs, made.types, made.flags)
@@ -451,6 +502,24 @@ class Executor(Exchanged):
         """The graph of the general plan."""
         return self.general.graph
 
+    @property
+    def plan_graph(self) -> Graph:
+        """The graph of the general plan, or of the one that there is in its place."""
+        if self._for is not None and self._general is None:
+            return self._for.graph
+        return self._current.graph
+
+    @property
+    def runs_on_stack(self) -> bool:
+        """Does the stack machine run the plan that calls have?"""
+        return (self._specialized or self._current).code is not None
+
+    @property
+    def wanted_at_first(self) -> str:
+        """What the plan of the first calls asks, in words; empty where they have the general plan."""
+        first = self._first
+        return "" if first is None else first.specialized().wanted(self.graph.inputs)
+
     def graph_for(self, bound: Sequence[object]) -> Graph:
         """The graph that a call with these arguments runs now."""
         mode = options.current().executor
@@ -465,13 +534,15 @@ class Executor(Exchanged):
             return self._specialized.graph
         if self._given_up and self._rest is not None:
             return self._rest.graph_for(bound)
-        return self.general.graph
+        return self._plan_of(bound).graph if mode == "profiling" else self.general.graph
 
     @property
     def decision(self) -> str:
         """Why the function is run as it is, as a sentence."""
         if self._given_up and self._rest is not None:
             return f"{self._decision}; {self._rest.decision}"
+        if self._decision == _NOT_CALLED and self._first is not None:
+            return f"a plan for {self.wanted_at_first}, from the first call on; the general plan waits for other calls"
         if self._decision == _NOT_CALLED and self._calls.value:
             return "general plan: the function was not yet called often enough to be specialized"
         return self._decision
@@ -485,6 +556,8 @@ class Executor(Exchanged):
             return self._specialized.graph
         if mode == "profiling" and self._given_up and self._rest is not None:
             return self._rest.last_graph(mode)
+        if mode == "profiling":
+            return self._current.graph
         return self.graph if mode in ("off", "debug") else self.general.graph
 
     @property
@@ -539,8 +612,9 @@ class Executor(Exchanged):
         return region_states_of(self.regions)
 
     def _regions_of(self, plans: Iterable[Plan]) -> list[RegionPlan]:
-        general = [] if self._general is None else [self._general]
-        return [region for plan in (*general, *plans) for region in plan.regions]
+        first = None if self._first is None else self._first.plan
+        every = [plan for plan in (self._general, first, *plans) if plan is not None]
+        return [region for plan in every for region in plan.regions]
 
     def __deepcopy__(self, memo: object) -> Executor:
         return Executor(self.graph, self.name)

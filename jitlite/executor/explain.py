@@ -288,7 +288,7 @@ def _specialized(executor: Executor, graph: Graph, bound: Sequence[object] | Non
     mode = options.current().executor
     yield f"{executor.decision} (executor: {mode})"
     if options.current().symbolic_gradients > 0:
-        yield f"groups of operators that autograd sees as one node each: {group_count(executor.general.graph)}"
+        yield f"groups of operators that autograd sees as one node each: {group_count(executor.plan_graph)}"
     if executor.specialized is not None or mode != "profiling":
         return
     if not may_gain(graph):
@@ -321,7 +321,7 @@ def _native(executor: Executor) -> Iterator[str]:
         missed = f", and {state.bailouts} times Python had to do it" if state.bailouts else ""
         places = ", ".join(dict.fromkeys(_place(loop) for loop in state.region.loops))
         yield f"of {state.region.size} operations with the loop at {places}: {state.status}{count}{missed}"
-    graph, _ = refused_operators(executor.optimized_graph)  # loops over tensors are told of elsewhere
+    graph, _ = refused_operators(executor.plan_graph)  # loops over tensors are told of elsewhere
     for node, reason in form_native_regions(graph).refused.items():
         if node.kind == "prim::Loop":
             yield f"not the loop at {_place(node)}: {reason}"

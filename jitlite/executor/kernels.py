@@ -105,7 +105,7 @@ class Kernels(Sequence[KernelView]):
     def graph(self) -> Graph:
         """The optimized graph as it is run: what something else may run is a region in it."""
         context = PlanContext(self._executor.name, "python", _no_runner)
-        return with_regions(self._executor.optimized_graph, context)
+        return with_regions(self._executor.plan_graph, context)
 
     def compile(self, *args: object, **kwargs: object) -> Kernels:
         """The kernels, with those for such arguments, none of which has to be hot.
@@ -207,7 +207,7 @@ def _why_none(executor: Executor) -> str:
     reason = why_no_regions()
     if reason is not None:
         return f"no kernels: {reason}"
-    graph = executor.optimized_graph  # so that there is a plan
+    graph = executor.plan_graph  # so that there is a plan
     found = tensor_regions(executor)
     if found:
         told = "; ".join(f"the region at {plan.place}: {state.status}" for plan, state in found)
@@ -255,7 +255,7 @@ def told_of_kernels(executor: Executor) -> Iterator[str]:
         elif isinstance(state, KernelState):
             yield f"the region at {plan.place}, of {state.region.size} operations: {state.status}"
             yield from _told_of(state)
-    yield from refused_operators(executor.optimized_graph)[1]
+    yield from refused_operators(executor.plan_graph)[1]
 
 
 def _told_of(state: KernelState) -> Iterator[str]:

@@ -11,7 +11,7 @@ Time is counted in *steps*: what an operation on numbers takes in generated Pyth
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field
 
 from jitlite.analysis.alias import AliasDb
@@ -132,8 +132,22 @@ class _Settings:
         reads: Reads = flag_reads(graph) if flags else {}
         self.flags = {flag: value for flag, value in flags.items() if flag in reads}
         self.values = [(value, is_on) for flag, is_on in self.flags.items() for value in reads[flag]]
-        self.steps = len({flag.path[:n] for flag in self.flags for n in range(1, len(flag.path) + 1)})
-        """What it takes to read them."""
+        self.worth = worth_of_flags({flag: reads[flag] for flag in self.flags})
+
+
+def worth_of_flags(reads: Reads) -> int:
+    """Steps that flags which are read are worth, beside those that they decide."""
+    return _DECISION * sum(map(len, reads.values()))
+
+
+def guard_of_flags(flags: Iterable[Flag], *, is_alone: bool) -> int:
+    """Steps that it takes to ask how flags are set.
+
+    Args:
+        is_alone: is nothing else asked of the arguments?
+    """
+    read = {flag.path[:n] for flag in flags for n in range(1, len(flag.path) + 1)}
+    return len(read) + (_DISPATCH if is_alone else 0)
 
 
 def _least_guarded(graph: Graph, best: Specialized, settings: _Settings) -> Specialized:
@@ -182,8 +196,8 @@ def attempt(graph: Graph, types: Sequence[Type], settings: _Settings | None = No
     guard = _guard_steps([v.type for v in graph.inputs], used)
     if settings is None or not settings.flags:
         return Specialized(made, used, saved, guard)
-    guard += settings.steps + (0 if guard else _DISPATCH)
-    return Specialized(made, used, saved + _DECISION * len(settings.values), guard, settings.flags)
+    guard += guard_of_flags(settings.flags, is_alone=not guard)
+    return Specialized(made, used, saved + settings.worth, guard, settings.flags)
 
 
 def refined(graph: Graph, types: Sequence[Type]) -> tuple[Graph, tuple[Type, ...], dict[Value, Value]]:

@@ -13,6 +13,7 @@ import jitlite
 from jitlite.analysis.module_flags import flag_reads
 from jitlite.base import options
 from jitlite.executor.executor import executor_of
+from jitlite.ir import types as T
 from jitlite.kernels.backend import KIND as TENSORS_KIND
 
 
@@ -209,3 +210,82 @@ def test_flags_that_calls_set_differently_are_left_open():
             scripted.get_submodule("1").train(call % 2 == 0)
             scripted(torch.ones(2, 4))
     assert specialized_flags(scripted) == {"self.3.training": False}
+
+
+# -- the plan of the first calls
+
+
+def test_the_first_call_makes_a_plan_for_flags_as_they_are():
+    scripted = jitlite.script(nn.Sequential(nn.Linear(4, 4), nn.Dropout(), nn.BatchNorm1d(4)).eval())
+    executor = executor_of(scripted.forward.__jitlite_function__)
+    with options.override(specialize_after=4):
+        x = torch.ones(2, 4)
+        for _ in range(3):
+            scripted(x)
+        assert executor.state().fallback is None, "nobody needs the general plan"
+        assert "training" not in executor.graph_for([scripted, x]).to_text(ranges=False)
+        told = str(scripted.forward.explain())
+        assert "a plan for self.1.training = False, self.2.training = False, from the first call on" in told
+        assert "3 calls ran the plan for self.1.training = False" in told
+        for _ in range(2):
+            scripted(x)
+        assert specialized_flags(scripted) == {"self.1.training": False, "self.2.training": False}
+        assert executor.state().fallback is None
+
+
+def test_a_call_with_other_flags_gets_the_general_plan():
+    net = nn.Sequential(nn.Linear(4, 4), nn.Dropout(1.0), nn.ReLU()).eval()
+    scripted = jitlite.script(net)
+    executor = executor_of(scripted.forward.__jitlite_function__)
+    with options.override(specialize_after=8):
+        x = torch.ones(2, 4)
+        torch.testing.assert_close(scripted(x), net(x))
+        scripted.train()
+        assert torch.equal(scripted(x), torch.zeros(2, 4))
+        assert executor.state().fallback is not None
+        assert "general plan" in executor.decision
+        scripted.eval()
+        torch.testing.assert_close(scripted(x), net(x))
+
+
+def test_types_of_arguments_are_known_beside_the_flags_of_the_first_calls():
+    class Asks(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layers = nn.Sequential(nn.Linear(4, 4), nn.Dropout())
+
+        def forward(self, x: Tensor) -> Tensor:
+            if x.dim() == 2 and x.size(1) == 4 and x.dtype == torch.float32:
+                x = self.layers(x)
+            return x
+
+    scripted = jitlite.script(Asks().eval())
+    for _ in range(5):
+        scripted(torch.ones(2, 4))
+    executor = executor_of(scripted.forward.__jitlite_function__)
+    assert specialized_flags(scripted) == {"self.layers.1.training": False}
+    assert executor.specialized is not None and executor.specialized.types[1] is not T.TENSOR
+    assert scripted(torch.ones(3)).shape == (3,)
+    scripted.train()
+    assert scripted(torch.ones(2, 4)).shape == (2, 4)
+    assert executor.counters.guard_failures.value == 2
+
+
+def test_a_flag_that_is_no_truth_value_or_missing_is_left_open():
+    class Counts(nn.Module):
+        wide: bool
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.wide = True
+            self.drop = nn.Dropout(1.0)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.drop(x) if self.wide else x
+
+    scripted = jitlite.script(Counts().eval())
+    del scripted._modules["drop"]
+    with pytest.raises(AttributeError):
+        scripted(torch.ones(2))
+    scripted.wide = False
+    assert torch.equal(scripted(torch.ones(2)), torch.ones(2))

@@ -373,7 +373,7 @@ def test_a_forked_process_has_one_thread(tmp_path):
 def run(folder, text: str) -> None:
     file = folder / "program.py"
     file.write_text(PROCESS + textwrap.dedent(text))
-    environment = {**os.environ, "JITLITE_NATIVE": "now"}
+    environment = {**os.environ, "JITLITE_NATIVE": "now", "OMP_NUM_THREADS": "1"}
     subprocess.run([sys.executable, file], check=True, timeout=120, env=environment)
 
 

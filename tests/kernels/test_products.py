@@ -46,7 +46,7 @@ class Products:
     ) -> None:
         kc = KernelCode()
         heap = Heap(kc)
-        target = ProductTarget(heap, symbol, bytes, is_tuned=is_tuned)
+        target = ProductTarget(heap, symbol, bytes, threads=1, is_tuned=is_tuned)
         self.out = Operands(kc, dtype, (None, columns), (None, 1))
         self.a, self.b = Operands(kc, dtype, (None, None), a), Operands(kc, dtype, (None, columns), b)
         self.bias = Operands(kc, dtype, (None, columns), (None, None)) if bias else None

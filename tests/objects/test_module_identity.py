@@ -202,7 +202,7 @@ class Last(nn.Module):
 
 def trained(module: Any, x: torch.Tensor) -> list[torch.Tensor]:
     """The parameters after some steps."""
-    optimizer = torch.optim.SGD(module.parameters(), lr=0.1)
+    optimizer = torch.optim.SGD(module.parameters(), lr=0.001)
     for _ in range(3):
         optimizer.zero_grad()
         module(x).square().sum().backward()
