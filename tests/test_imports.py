@@ -334,6 +334,17 @@ def test_an_import_leaves_out_what_not_every_program_uses():
     assert [name for name in names if name.startswith(prefixes)] == []
 
 
+def test_an_import_brings_no_other_packages_along():
+    code = (
+        "import sys, torch; before = set(sys.modules); import jitlite\n"
+        "print(*sorted(name for name in set(sys.modules) - before if not name.startswith('jitlite')))"
+    )
+    names = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.split()
+    tops = {name.partition(".")[0] for name in names} - set(sys.stdlib_module_names) - {"torch"}
+    assert tops == set(), "sympy alone takes as long as all of jitlite"
+    assert [name for name in names if name.startswith("torch.onnx")] == []
+
+
 def test_files_of_tests_have_names_of_their_own():
     """pytest knows a file by its name alone where its folder is no package."""
     files = [f for f in Path(__file__).parent.rglob("test_*.py") if not (f.parent / "__init__.py").exists()]

@@ -30,6 +30,10 @@ CompiledGroup = Callable[[Sequence[Operand]], Sequence[Operand]]
 """Takes the inputs of a group and gives its outputs, new tensors that share no memory with the inputs."""
 
 
+LARGEST_EMBEDDED = 16
+"""Constant tensors of more elements are weights: they are written once, and beside the text of a graph."""
+
+
 class EngineRefusal(Exception):
     """An engine does not take an operator, or a group. The text says why, as a sentence without its full stop."""
 

@@ -18,9 +18,8 @@ import torch
 
 from jitlite.base import options
 from jitlite.base.records import Record
-from jitlite.engines.engine import CompiledGroup, EngineRefusal, Operand
+from jitlite.engines.engine import LARGEST_EMBEDDED, CompiledGroup, EngineRefusal, Operand
 from jitlite.engines.group_cache import Failure, GroupCache, key_of
-from jitlite.engines.whole_graphs import LARGEST_EMBEDDED
 from jitlite.ir.graph import Graph, constant_of
 from jitlite.ir.regions import Backend, PlanContext, Region, Runner
 from jitlite.ir.types import TensorType

@@ -22,16 +22,13 @@ import torch
 from jitlite.base.errors.ways_out import NOT_TRANSLATED
 from jitlite.base.records import Record
 from jitlite.base.source import NotSupportedError
-from jitlite.engines.engine import EngineRefusal
+from jitlite.engines.engine import LARGEST_EMBEDDED, EngineRefusal
 from jitlite.ir import types as T
 from jitlite.ir.graph import Block, Graph, Node, Value, constant_of, is_constant
 from jitlite.ir.types import TensorType, Type
 from jitlite.passes.example_facts import attribute_of
 from jitlite.passes.registry import run
 from jitlite.passes.to_core_aten import Unsupported
-
-LARGEST_EMBEDDED = 16
-"""Constant tensors of more elements are weights: they are written once, and beside the text."""
 
 
 class WholeGraph(Record, frozen=False):

@@ -106,7 +106,7 @@ _TORCH_FORMS: dict[object, str] = {
     torch.overrides.has_torch_function_unary: "has_torch_function",
     torch.overrides.has_torch_function_variadic: "has_torch_function",
     _jit_internal.is_scripting: "is_scripting", torch._C._is_tracing: "is_tracing",
-    is_tracing: "is_tracing", torch.onnx.is_in_onnx_export: "is_tracing",
+    is_tracing: "is_tracing",
 }  # fmt: skip
 
 _JIT_FORMS: dict[str, str] = {
@@ -114,10 +114,12 @@ _JIT_FORMS: dict[str, str] = {
     "_wait": "wait", "is_scripting": "is_scripting", "is_tracing": "is_tracing", "_awaitable": "awaitable",
     "_awaitable_wait": "awaitable_wait",
     "Attribute": "Attribute", "rpc_async": "rpc_async", "rpc_sync": "rpc_sync", "remote": "rpc_remote",
+    "is_in_onnx_export": "is_tracing",
 }  # fmt: skip
-"""Functions of `torch.jit`, and of jitlite under the same names, and what each is called here."""
+"""Functions of `torch.jit`, and of jitlite under the same names, and what each is called here. They are told by name, so
+that nothing imports `torch.onnx`."""
 
-_FORM_HOMES = ("torch.jit", "torch._jit_internal", "torch.distributed.rpc", "jitlite")
+_FORM_HOMES = ("torch.jit", "torch._jit_internal", "torch.distributed.rpc", "torch.onnx", "jitlite")
 
 LOGGING = frozenset({"debug", "info", "warning", "error", "critical", "exception"})
 """What loggers and the module `logging` have that takes a message and what is formatted into it."""
