@@ -116,8 +116,8 @@ _JIT_FORMS: dict[str, str] = {
     "Attribute": "Attribute", "rpc_async": "rpc_async", "rpc_sync": "rpc_sync", "remote": "rpc_remote",
     "is_in_onnx_export": "is_tracing",
 }  # fmt: skip
-"""Functions of `torch.jit`, and of jitlite under the same names, and what each is called here. They are told by name, so
-that nothing imports `torch.onnx`."""
+"""Functions of `torch.jit`, and of jitlite under the same names, and what each is called here. They are told by name:
+nothing imports `torch.onnx`."""
 
 _FORM_HOMES = ("torch.jit", "torch._jit_internal", "torch.distributed.rpc", "torch.onnx", "jitlite")
 
