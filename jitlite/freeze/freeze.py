@@ -42,8 +42,8 @@ from jitlite.ir.types import ClassType, InterfaceType
 from jitlite.ir.unit import Function
 from jitlite.ir.values import class_type_of
 from jitlite.objects.module import ScriptModule
+from jitlite.passes.lay_out_weights import lay_out_weights
 from jitlite.passes.pipelines import FREEZE, FROZEN, FROZEN_NUMERICS, INFERENCE
-from jitlite.passes.transpose_linear import transpose_where_faster
 
 
 @checks_keywords
@@ -122,7 +122,7 @@ def optimize_for_inference(mod: ScriptModule, other_methods: Sequence[str] | Non
             raise RuntimeError(f"the frozen module has no method '{name}' to optimize; it has {', '.join(known)}")
     with compiler.compiling():
         for graph in _graphs(mod, other_methods):
-            transpose_where_faster(graph)
+            lay_out_weights(graph)
             INFERENCE(graph)
         for method in _methods(mod, other_methods):
             if any(node.has(Trait.CONVOLUTION) for node in method.graph.all_nodes()):
