@@ -2,9 +2,9 @@
 
     %4 : Tensor = aten::linear(%x, %w, %b)     =>    %4 : Tensor = aten::linear(%x, %w2, %b)
 
-`%w2` has the numbers of `%w`; the outputs of one input lie side by side, where those of `%w` lie apart. A layer stays if
-its weight or bias is no constant, is written in the graph or needs a gradient. Results differ by rounding, for the
-library adds in another order.
+`%w2` has the numbers of `%w`; what one input gives to all outputs lies side by side there. A layer stays if its weight
+or bias is no constant, is written in the graph or needs a gradient. Results differ by rounding, for the library adds in
+another order.
 """
 
 from __future__ import annotations
