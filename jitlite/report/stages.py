@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from jitlite.base.records import Record
+from jitlite.base.source import SourceRange
 from jitlite.executor.executor import Executor
 from jitlite.executor.explain import OptimizedOnceMore, explain, optimized_once_more, sentence_of
 from jitlite.executor.graph_runners import generated
@@ -116,6 +117,13 @@ class Gathered(Record, frozen=False):
 def gather(subject: Subject) -> Gathered:
     """All stages of the function, in order."""
     found = Gathered()
+    gather_into(subject, found)
+    finish(found)
+    return found
+
+
+def gather_into(subject: Subject, found: Gathered) -> None:
+    """Add all stages of the function, in order."""
     found.sources.place(None if subject.tree is None else subject.tree.range)
     _front(subject, found)
     graph = subject.executor.graph
@@ -124,11 +132,14 @@ def gather(subject: Subject) -> Gathered:
     _middle(subject, found)
     _back(subject, found)
     _about(subject, found)
+
+
+def finish(found: Gathered) -> None:
+    """Add the sources that the stages came from, and leave out what is too much."""
     found.views = found.sources.views()
     for stage in found.stages:
         _put_beside_source(stage.costs, found.views)
     shorten(found.stages, found.views)
-    return found
 
 
 def _front(subject: Subject, found: Gathered) -> None:
@@ -220,19 +231,21 @@ def _back(subject: Subject, found: Gathered) -> None:
 
 def _kernels(subject: Subject, found: Gathered) -> None:
     for name, about, most, view in _KERNEL_VIEWS:
-        texts = [
-            f"# {found.sources.with_short_names(k.place)}, for {k.facts}\n{view(k)}" for k in subject.kernels[:most]
-        ]
-        if len(texts) < len(subject.kernels):
-            about += f" These are {len(texts)} of {len(subject.kernels)}; `fn.kernels` has all of them."
-        if texts:
-            found.add(name, name, BACK, about, [SourceLine(text) for text in "\n".join(texts).splitlines()])
+        shown = subject.kernels[:most]
+        lines: list[SourceLine] = []
+        for kernel in shown:
+            lines.append(SourceLine(f"# {found.sources.with_short_names(kernel.place)}, for {kernel.facts}"))
+            lines += [found.sources.line_of(text, places) for text, places in view(kernel)]
+        if len(shown) < len(subject.kernels):
+            about += f" These are {len(shown)} of {len(subject.kernels)}; `fn.kernels` has all of them."
+        if lines:
+            found.add(name, name, BACK, about, lines)
 
 
-_KERNEL_VIEWS: tuple[tuple[str, str, int, Callable[[KernelView], str]], ...] = (
-    ("kernels", "Tensor regions as loops.", 12, lambda kernel: kernel.loops),
-    ("llvm", "The same in LLVM's language, before LLVM's passes.", 4, lambda kernel: kernel.llvm),
-    ("asm", "The same in the language of this processor, after them.", 2, lambda kernel: kernel.asm),
+_KERNEL_VIEWS: tuple[tuple[str, str, int, Callable[[KernelView], list[tuple[str, Sequence[SourceRange]]]]], ...] = (
+    ("kernels", "Tensor regions as loops.", 12, lambda kernel: kernel.placed_loops),
+    ("llvm", "The same in LLVM's language, before LLVM's passes.", 4, lambda kernel: kernel.placed_llvm),
+    ("asm", "The same in the language of this processor, after them.", 2, lambda kernel: kernel.placed_asm),
 )
 """What of kernels is shown, and of how many: the last two are long, and assembly takes a third of a second."""
 
