@@ -65,7 +65,7 @@ if not asks_for_doctor():  # the doctor has to speak where the rest cannot be im
         from jitlite import ir, passes
         from jitlite.api import torch_compile as backend
         from jitlite.api.fork import _awaitable, _awaitable_nowait, _awaitable_wait, fork, wait
-        from jitlite.api.report import report
+        from jitlite.api.report import report, report_side_by_side
         from jitlite.api.script import (
             Attribute,
             BroadcastingList1,
@@ -159,7 +159,8 @@ __all__ = [
     "is_scripting", "is_tracing", "isinstance", "last_executed_gradient_graph",
     "last_executed_optimized_graph", "load", "onednn_fusion_enabled",
     "optimize", "optimize_for_inference", "optimized_execution", "overload", "overload_method", "passes",
-    "post_mortem", "report", "report_run", "run_frozen_optimizations", "save", "script", "script_if_tracing",
+    "post_mortem", "report", "report_run", "report_side_by_side", "run_frozen_optimizations", "save", "script",
+    "script_if_tracing",
     "script_method", "set_fusion_strategy", "strict_fusion", "to_exported", "to_fx", "to_onnx", "to_python",
     "to_stablehlo", "trace", "trace_module", "unused", "wait", "wait_for_compilation",
 ]  # fmt: skip

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import os
+import re
+import shutil
 import subprocess
 import sys
 from html.parser import HTMLParser
@@ -13,6 +17,7 @@ import pytest
 pytest.importorskip("mkdocs", reason="mkdocs is not installed: pip install '.[docs]'")
 
 ROOT = Path(__file__).parent.parent
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 PAGES = sorted((ROOT / "docs").rglob("*.md"))
 
 
@@ -110,6 +115,45 @@ def test_a_page_fits_a_phone_and_needs_no_network(site):
         assert not [found for found in page.loaded if urlsplit(found).netloc], path
     style = (site / "site.css").read_text()
     assert "overflow-x: auto" in style and "@import" not in style
+
+
+def test_the_search_works_from_a_disk(site):
+    """Its index is a script, which pages may load from beside them; it starts no worker and asks for nothing."""
+    text = (site / "search" / "index.js").read_text()
+    assert text.isascii()
+    sections = json.loads(text.removeprefix("window.siteSections = ").removesuffix(";\n"))
+    pages = {path.relative_to(site).as_posix(): Page(path.read_text()).ids for path in site.rglob("*.html")}
+    found = {section["location"].partition("#")[0] for section in sections}
+    assert found >= {html_of(page).as_posix() for page in PAGES}
+    for section in sections:
+        page, _, anchor = section["location"].partition("#")
+        assert anchor in pages[page or "index.html"]
+    assert any("phi function" in section["text"] for section in sections)
+    assert not any(re.search(r"&(amp|lt|gt|quot);", section["text"]) for section in sections[:50])
+    script = (site / "search" / "main.js").read_text()
+    assert not re.search(r"Worker|fetch|XMLHttpRequest|innerHTML|insertAdjacentHTML", script)
+    assert sorted(path.name for path in (site / "search").iterdir()) == ["index.js", "main.js"]
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium")
+@pytest.mark.parametrize("width", [1300, 390])
+def test_words_are_found_in_a_browser(site, width):
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    with playwright.sync_playwright() as driver:
+        options = ["--no-sandbox"] if os.geteuid() == 0 else []
+        browser = driver.chromium.launch(executable_path=CHROMIUM, args=options)
+        page = browser.new_page(viewport={"width": width, "height": 800})
+        wrong: list[str] = []
+        page.on("pageerror", lambda error: wrong.append(str(error)))
+        page.goto((site / "from_scratch" / "3_ssa.html").as_uri() + "?q=phi+function")
+        links = page.locator("#mkdocs-search-results a")
+        links.first.wait_for()
+        assert "3. Variables become values: Where ways meet" in [link.inner_text() for link in links.all()]
+        page.fill("#mkdocs-search-query", "<b>nothing like it")
+        page.locator("#mkdocs-search-results > p").wait_for()
+        assert links.count() == 0 and wrong == []
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        browser.close()
 
 
 LINKS = {

@@ -1,5 +1,15 @@
 """The command `jitlite`: look at functions and archives, run them, run passes over them, turn them into other things.
 
+Begin with `jitlite demo`. Then, for a function `fn` in a file `model.py` of yours:
+
+    jitlite show model.py                          which functions and modules the file has
+    jitlite show model.py:fn                       what `fn` is compiled to
+    jitlite run model.py:fn "ones(2, 3)" 5         call it, with Python's literals and torch's ones, rand, arange, ...
+    jitlite explain model.py:fn "ones(2, 3)" 5     what is done to it, what is not, and why
+    jitlite report model.py:fn "ones(2, 3)" 5      every stage on a page for a browser
+
+All commands, of which `jitlite COMMAND --help` tells more:
+
     jitlite show PROGRAM [--stage tree|emitted|exits|ssa|loops|graph|optimized|bytecode|python|all] [--diff] [--dot]
     jitlite show MODEL.pt [--code|--graph|--tree|--ops|--weights]
     jitlite run PROGRAM ARGS...       jitlite run MODEL.pt --input X.npy [--method NAME] [--output Y.npy]

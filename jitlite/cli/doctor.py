@@ -28,14 +28,14 @@ _OPTIONAL = {
     "llvmlite": "machine code for loops over numbers, for tensors, and for checking the arguments of calls",
     "libcst": "jitlite migrate",
     "numpy": "tensors that share memory with arrays",
-    "onnxruntime": "the engine onnxruntime, beside onnx",
-    "onnx": "to_onnx",
-    "iree-base-compiler": "the engine iree, beside iree-base-runtime",
-    "iree-base-runtime": "the engine iree",
-    "hypothesis": "random programs: make explore",
-    "mypy": "make lint",
-    "ruff": "make lint",
-    "pytest": "make test",
+    "onnxruntime": "the engine onnxruntime, together with onnx",
+    "onnx": "jitlite convert --to onnx, jitlite.to_onnx",
+    "iree-base-compiler": "the engine iree, together with iree-base-runtime",
+    "iree-base-runtime": "the engine iree, together with iree-base-compiler",
+    "hypothesis": "random programs, for those who work on jitlite: make explore",
+    "mypy": "types, for those who work on jitlite: make lint",
+    "ruff": "style, for those who work on jitlite: make lint",
+    "pytest": "tests, for those who work on jitlite: make test",
 }
 """Optional packages and what they give."""
 _TESTED_PYTHON = ((3, 10), (3, 11), (3, 12), (3, 13))
@@ -218,7 +218,7 @@ def _numbers(version: str | None) -> tuple[int, ...]:
 
 def _show(report: DoctorReport) -> None:
     _table("versions", {**report.versions, **report.machine})
-    print(heading("optional"))
+    print(heading("optional packages"))
     for name, what in _OPTIONAL.items():
         print(f"{name:18} {(report.optional[name] or 'not installed'):16} {what}")
     if report.internals:
@@ -233,7 +233,7 @@ def _show(report: DoctorReport) -> None:
         state, color = ("found", "green") if is_there else ("off", "yellow")
         print(f"{paint(state.ljust(12), color)} {name}{why and ': '}{why}")
     if report.native:
-        _table("machine code", {**report.native})
+        _table("machine code for loops and for calls", {**report.native})
     if report.plugins:
         print(heading("plugins"))
     for plugin in report.plugins:
@@ -251,7 +251,7 @@ def _show(report: DoctorReport) -> None:
 
 
 def _show_internals(internals: dict[str, dict[str, str]]) -> None:
-    print(heading("parts of torch that it does not document"))
+    print(heading("parts of torch that it does not document, by what they are used for"))
     by_purpose: dict[tuple[str, str], list[str]] = {}
     for name, found in internals.items():
         by_purpose.setdefault((found["state"], found["purpose"]), []).append(name)

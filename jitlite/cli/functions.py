@@ -21,13 +21,12 @@ from jitlite.cli.targets import arguments_of
 from jitlite.cli.terminal import colored_graph, diff, heading, paint
 from jitlite.debug.equality import difference
 from jitlite.executor.kernels import Kernels
+from jitlite.executor.stages import ABOUT_STAGES
 from jitlite.ir.analysis import to_dot
 from jitlite.objects.function import ScriptFunction
 
-STAGES = ("tree", "emitted", "variables", "loop-exits", "loop-conditions", "ssa", "exits", "local-calls", "lists",
-          "loops", "normalize", "shown-sequences", "closures", "forks", "graph", "optimized", "bytecode",
-          "python")  # fmt: skip
-"""The stages of `ScriptFunction.stages`, without blanks. Headings have these names, and `--stage` takes them."""
+STAGES = {name.replace(" ", "-"): about for name, about in ABOUT_STAGES.items()}
+"""What each stage is, by its name without blanks. Headings have these names, and `--stage` takes them."""
 
 SHORT_STAGES = {"opt": "optimized", "code": "bytecode"}
 """Other names that `--stage` takes."""
@@ -61,13 +60,13 @@ def show_function(options: argparse.Namespace) -> int:
         graph = function.optimized_graph if options.stage == "optimized" else function.graph
         print(to_dot(graph))
         return 0
-    stages = _wanted_stages(options, stages_of(function))
+    texts = _wanted_stages(options, stages_of(function))
     if options.json:
-        print(json.dumps({"function": options.target, "stages": stages}, indent=1))
+        print(json.dumps({"function": options.target, "stages": texts}, indent=1))
     elif options.diff:
-        _show_diffs(stages)
+        _show_diffs(texts)
     else:
-        show_stages(stages if options.full else changing_stages(stages))
+        show_stages(texts if options.full else changing_stages(texts))
     return 0
 
 
@@ -142,13 +141,18 @@ def _wanted_stages(options: argparse.Namespace, stages: dict[str, str]) -> dict[
     return {options.stage: stages[options.stage]}
 
 
-def show_stages(stages: Mapping[str, str]) -> None:
-    """Print stages, each under its name; one by itself."""
-    if len(stages) == 1:
-        print(*map(colored_graph, stages.values()))
+def show_stages(texts: Mapping[str, str]) -> None:
+    """Print stages, each under its name and what it is; one by itself."""
+    if len(texts) == 1:
+        print(*map(colored_graph, texts.values()))
         return
-    for name, text in stages.items():
-        print(heading(name), colored_graph(text.rstrip()), "", sep="\n")
+    for name, text in texts.items():
+        print(stage_heading(name) + colored_graph(text.rstrip()), "", sep="\n")
+
+
+def stage_heading(name: str) -> str:
+    """The name of a stage, set off, and what it is."""
+    return f"{heading(name)}\n{STAGES[name]}\n"
 
 
 def _show_diffs(stages: dict[str, str]) -> None:

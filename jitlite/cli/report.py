@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from jitlite.base.source import CompileError
+from jitlite.base import options as switches
+from jitlite.base.source import CompileError, did_you_mean
 from jitlite.cli.commands import ProgramError, UsageError, argument, command
 from jitlite.cli.inputs import check_can_be_written, read_arguments
 from jitlite.cli.programs import ALLOW, EXAMPLES, OF_MODULES, WHAT, names_archive, program_of
@@ -15,6 +17,7 @@ from jitlite.cli.targets import arguments_of, run_program
 from jitlite.cli.terminal import working
 from jitlite.objects.function import ScriptFunction
 from jitlite.objects.run_report import INDEX, report_run
+from jitlite.objects.two_settings import page_of_two
 
 
 @command(
@@ -31,12 +34,18 @@ from jitlite.objects.run_report import INDEX, report_run
     argument("--all", action="store_true",
              help="write a folder: a page for each function that is compiled, and an index of them; FILE.py without a "
                   "name is run as a program, with each ARG"),
+    argument("--compare", action="append", default=[], metavar="SWITCH=VALUE,...",
+             help="show what two sets of switches make of it side by side: these, and those of a second --compare, or "
+                  "the switches as they are; jitlite options lists them"),
     argument("-o", "--output", metavar="FILE", help="the page (default: report.html), with --all the folder (report)"),
 )  # fmt: skip
 def report(options: argparse.Namespace) -> int:
     """Write the page."""
     options.example = [*options.args, *options.example]
+    options.compare = _settings(options.compare)
     if options.all:
+        if options.compare:
+            raise UsageError("--compare is for one function, and --all for a whole run")
         return _report_all(options, Path(options.output or "report"))
     output = Path(options.output or "report.html")
     check_can_be_written(output)
@@ -99,11 +108,44 @@ def _report_of(function: ScriptFunction, options: argparse.Namespace) -> Any:
         except RuntimeError as error:
             raise UsageError(f"an ARG is needed for each argument: {str(error).splitlines()[0]}") from None
     try:
+        if options.compare:
+            return page_of_two(function, options.compare, args, keywords)
         return function.report(*args, **keywords)
     except CompileError:
         raise
     except Exception as error:  # the function is called
         raise ProgramError from error
+
+
+def _settings(words: Sequence[str]) -> tuple[dict[str, object], dict[str, object]] | None:
+    """The two sets of switches that are compared, None where none are.
+
+    Raises:
+        UsageError: there are more of them, or a switch or its value is not known.
+    """
+    if not words:
+        return None
+    if len(words) > 2:
+        raise UsageError("--compare is given once, to compare with the switches as they are, or twice")
+    found = [_switches(word) for word in words]
+    return ({}, found[0]) if len(found) == 1 else (found[0], found[1])
+
+
+def _switches(words: str) -> dict[str, object]:
+    variables = {name: variable for name, variable, _ in switches.describe()}
+    found: dict[str, object] = {}
+    for word in words.split(","):
+        name, equals, value = word.strip().partition("=")
+        if name not in variables:
+            hint = did_you_mean(name, variables) or "jitlite options lists them"
+            raise UsageError(f"--compare {word}: there is no switch {name!r}; {hint}")
+        if not equals:
+            raise UsageError(f"--compare {word}: write {name}=VALUE")
+        try:
+            found[name] = getattr(switches.Options.from_environment({variables[name]: value}), name)
+        except ValueError as error:
+            raise UsageError(f"--compare {word}: {str(error).rpartition(': ')[2]}") from None
+    return found
 
 
 def call_arguments(target: str, function: ScriptFunction, words: list[str]) -> tuple[list[Any], dict[str, Any]]:

@@ -26,6 +26,7 @@ from jitlite.ir.regions import PlanContext, Runner
 from jitlite.kernels.backend import KIND, KernelPart, KernelState, form_tensor_regions
 from jitlite.kernels.compiled import CompiledKernel
 from jitlite.kernels.facts import text_of_facts
+from jitlite.kernels.placed_text import PlacedLine, assembly_lines, llvm_lines, loop_lines
 from jitlite.kernels.printing import text_of
 from jitlite.kernels.table import VIEWS, is_tensor_node
 
@@ -76,6 +77,21 @@ class KernelView:
     @property
     def asm(self) -> str:
         return self._compiled.assembly
+
+    @property
+    def placed_loops(self) -> list[PlacedLine]:
+        """The lines of `loops`, each with the places in the source that it comes from."""
+        return loop_lines(self._compiled.kernel)
+
+    @property
+    def placed_llvm(self) -> list[PlacedLine]:
+        """The same of `llvm`."""
+        return llvm_lines(self._compiled.kernel, self._compiled.may_be_unset)
+
+    @property
+    def placed_asm(self) -> list[PlacedLine]:
+        """The same of `asm`."""
+        return assembly_lines(self._compiled.kernel, self._compiled.may_be_unset)
 
     def __str__(self) -> str:
         return f"# {self.place}, for {self.facts}\n{self.loops}"

@@ -18,6 +18,7 @@ from typing import Any
 import torch
 
 from jitlite.base.source import did_you_mean
+from jitlite.interpreter.argument_hints import hint_for_argument
 from jitlite.ir import types as T
 from jitlite.ir.constants import plain_tuple, qualified_name
 from jitlite.ir.int_codes import INT_OBJECTS, PLAIN, holds_object
@@ -130,7 +131,8 @@ def _mismatch_text(schema: Schema, position: int, value: object, detail: str) ->
     lines += [f"Position: {position}", f"Value: {_shown(value)}", f"Declaration: {schema}"]
     if detail:
         lines.append(f"Cast error details: {detail}")
-    return "\n".join(lines)
+    hint = hint_for_argument(formal.type, formal.name, value)
+    return "\n".join([*lines, *([f"hint: {hint}"] if hint else [])])
 
 
 def _class_name(value: object) -> str:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from jitlite.base.source import SourceRange
 from jitlite.interpreter.code import CallStack, Code, CodePlace
+from jitlite.interpreter.failure_hints import hint_for_failure
 from jitlite.ir.unit import Function, MethodName
 from jitlite.ir.values import special_method
 
@@ -144,7 +145,7 @@ class ScriptTraceback(str):
 
     Attributes:
         entries: one for each call, outermost first, also those that the text leaves out.
-        details: lines about the innermost call: its module, and the tensors that it was given.
+        details: lines about the innermost call: its module, the tensors that it was given, and a way out.
     """
 
     __slots__ = ("details", "entries")
@@ -167,8 +168,8 @@ class ScriptTraceback(str):
         return str, (str(self),)
 
 
-def script_traceback(calls: Iterable[Calling], tensors: Sequence[str] = ()) -> ScriptTraceback:
-    """Where the calls are; inlined calls are shown like others."""
+def script_traceback(calls: Iterable[Calling], tensors: Sequence[str] = (), hint: str | None = None) -> ScriptTraceback:
+    """Where the calls are, and what to do about it; inlined calls are shown like others."""
     entries: list[str] = []
     module = ""
     for name, place in calls:
@@ -179,7 +180,8 @@ def script_traceback(calls: Iterable[Calling], tensors: Sequence[str] = ()) -> S
             module = callee.module if isinstance(callee, MethodName) else module
         entries.append(_entry(name, place.range))
     details = [f"in the module {module}"] if module else []
-    return ScriptTraceback.of(entries, details + ([f"with {', '.join(tensors)}"] if tensors else []))
+    details += [f"with {', '.join(tensors)}"] if tensors else []
+    return ScriptTraceback.of(entries, details + ([f"hint: {hint}"] if hint else []))
 
 
 def _entry(name: str, range: SourceRange | None) -> str:
@@ -201,7 +203,7 @@ def add_traceback(
         with_inner: are calls of inner runs among the calls, so far as these were generated functions?
     """
     notes = notes_of(error)
-    note = script_traceback(calls, tensors)
+    note = script_traceback(calls, tensors, hint_for_failure(error))
     inner = next((n for n in notes if n.startswith(_HEADING)), None)
     if inner is not None:
         if not isinstance(inner, ScriptTraceback):  # it was pickled on the way

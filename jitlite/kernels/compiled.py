@@ -22,6 +22,7 @@ class CompiledKernel:
         kernel: what it computes.
         entry: takes the arguments; gives the outputs, or None where it cannot.
         text: the module, in LLVM's language.
+        may_be_unset: the values of the graph that may come from `prim::Uninitialized`.
     """
 
     def __init__(self, facts: Sequence[Fact], kernel: Kernel, may_be_unset: frozenset[Value] = frozenset()) -> None:
@@ -30,7 +31,7 @@ class CompiledKernel:
         self.text = ""
         self._cells = (ctypes.c_int64 * 4)()
         self._machine = MachineCode(kernel.name, is_plain=True)
-        self._may_be_unset = may_be_unset
+        self.may_be_unset = may_be_unset
         self._kept: list[object] = [kernel]
         self._asked_by: CompiledKernel | None = None
         self.entry: Entry | None = None
@@ -46,7 +47,7 @@ class CompiledKernel:
         """
         if not is_ready():
             return False
-        self.text, kept = emit(self.kernel, ctypes.addressof(self._cells), self._may_be_unset)
+        self.text, kept = emit(self.kernel, ctypes.addressof(self._cells), self.may_be_unset)
         self._kept += kept
         self.entry = compile_text(self._machine, self.text, quickly=quickly)
         if self.entry is not None:

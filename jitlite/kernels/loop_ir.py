@@ -23,6 +23,7 @@ from enum import Enum
 import torch
 
 from jitlite.base.records import Record
+from jitlite.base.source import SourceRange
 from jitlite.ir import types as T
 from jitlite.ir.graph import Node
 from jitlite.kernels.dtypes import BF16 as BF16
@@ -449,6 +450,7 @@ class Kernel(Record, frozen=False):
     Attributes:
         default_dtype: the default dtype that it holds for, None if it does not matter.
         outputs: what it gives; a tuple of Python where there are several.
+        origins: where its statements come from, see `jitlite.kernels.origins`.
     """
 
     name: str
@@ -457,3 +459,4 @@ class Kernel(Record, frozen=False):
     body: list[Statement] = field(default_factory=list)
     outputs: list[Output] = field(default_factory=list)
     gives_tuple: bool = False
+    origins: dict[Statement | Scalar | Place, tuple[SourceRange, ...]] = field(default_factory=dict)

@@ -41,8 +41,10 @@ from jitlite.kernels.loop_ir import (
     ScalarInput,
     Set,
     SizesInput,
+    Statement,
     TensorInput,
 )
+from jitlite.kernels.origins import EvaluatedTensors, note, origin_of
 from jitlite.kernels.reading import CONVERSIONS
 from jitlite.kernels.results import ResultBuilder
 from jitlite.kernels.scalar_nodes import known_result
@@ -111,6 +113,8 @@ class Lowering(ResultBuilder):
         self.varying = varying
         self.values: dict[GraphValue, Value] = {}
         self._constants: dict[int, TensorValue] = {}
+        self._at: Node | None = None
+        self._evaluated = self.evaluated = EvaluatedTensors()
         self.swapped: set[Buffer] = set()
         """The buffers that are exchanged with others."""
 
@@ -214,7 +218,21 @@ class Lowering(ResultBuilder):
             if node.kind != "prim::Constant":
                 self.node(node)
 
+    def write(self, statement: Statement) -> None:
+        super().write(statement)
+        note(self.kernel.origins, statement, origin_of(statement, self._evaluated, self._at))
+
+    def _is_stored(self, value: TensorValue, place: Place) -> None:
+        self._evaluated.last[value] = None  # what is stored itself is not asked for as a lane of others
+        super()._is_stored(value, place)
+
     def node(self, node: Node) -> None:
+        outer, self._at = self._at, node
+        self._evaluated.last.clear()
+        self._write_node(node)
+        self._at = outer
+
+    def _write_node(self, node: Node) -> None:
         if node.kind == "prim::If":
             self.if_(node)
         elif node.kind == "prim::Loop":

@@ -26,22 +26,51 @@ from jitlite.kernels.loop_ir import DTYPES, Kernel, Lane, Operand, Place, Statem
 from jitlite.kernels.loop_orders import chunked_dim, parallel_dims
 
 _INDENT = "  "
+Placed = tuple[str, Statement | None]
+"""A line, and the statement that it is of."""
 
 
 def text_of(kernel: Kernel) -> str:
     """A kernel as text, a statement a line."""
-    lines = [_argument(argument) for argument in kernel.arguments]
+    return "\n".join([*(line for line, _ in placed_lines_of(kernel)), ""])
+
+
+def placed_lines_of(kernel: Kernel) -> Iterator[Placed]:
+    """The lines of a kernel, each with its statement if it is of one."""
+    yield f"kernel {kernel.name}:", None
+    for argument in kernel.arguments:
+        yield _INDENT + _argument(argument), None
     if kernel.default_dtype is not None:
-        lines.append(f"default dtype {DTYPES[kernel.default_dtype]}")
-    lines += lines_of(kernel.body)
+        yield f"{_INDENT}default dtype {DTYPES[kernel.default_dtype]}", None
+    for line, statement in _placed(kernel.body):
+        yield _INDENT + line, statement
     given = [_output(output) for output in kernel.outputs]
-    lines.append("give " + (_tuple(given) if kernel.gives_tuple else ", ".join(given)))
-    return "\n".join([f"kernel {kernel.name}:", *_indented(lines), ""])
+    yield f"{_INDENT}give " + (_tuple(given) if kernel.gives_tuple else ", ".join(given)), None
 
 
 def lines_of(statements: Sequence[Statement]) -> list[str]:
     """Statements as text."""
-    return [line for statement in statements for line in _lines(statement)]
+    return [line for line, _ in _placed(statements)]
+
+
+def _placed(statements: Sequence[Statement]) -> Iterator[Placed]:
+    for statement in statements:
+        if isinstance(statement, L.Branch):
+            yield f"if {statement.condition!r}:", statement
+            yield from _within(statement, statement.then)
+            if statement.otherwise:
+                yield "else:", statement
+                yield from _within(statement, statement.otherwise)
+        elif isinstance(statement, L.Repeat):
+            yield _loop(statement), statement
+            yield from _within(statement, statement.body)
+        else:
+            yield from ((line, statement) for line in _lines(statement))
+
+
+def _within(outer: Statement, statements: Sequence[Statement]) -> Iterator[Placed]:
+    for line, statement in _placed(statements) if statements else [("pass", outer)]:
+        yield _INDENT + line, statement
 
 
 def _indented(lines: Sequence[str]) -> list[str]:
@@ -296,20 +325,9 @@ def _product(statement: L.Product) -> Iterator[str]:
     yield f"{_INDENT}{_element(statement.out, 'mn')} = sum over k of {factors}{bias}"
 
 
-@_lines.register
-def _if(statement: L.Branch) -> Iterator[str]:
-    yield f"if {statement.condition!r}:"
-    yield from _indented(lines_of(statement.then) or ["pass"])
-    if statement.otherwise:
-        yield "else:"
-        yield from _indented(lines_of(statement.otherwise))
-
-
-@_lines.register
-def _loop(statement: L.Repeat) -> Iterator[str]:
+def _loop(statement: L.Repeat) -> str:
     goes_on = "" if statement.goes_on is None else f" while {statement.goes_on}"
     notes = [f"loop {statement.level}"]
     notes += [] if statement.polls else ["never looks at signals"]
     notes += ["frees lists"] if statement.frees else []
-    yield f"loop {statement.index} < {statement.count!r}{goes_on}:  # {', '.join(notes)}"
-    yield from _indented(lines_of(statement.body) or ["pass"])
+    return f"loop {statement.index} < {statement.count!r}{goes_on}:  # {', '.join(notes)}"

@@ -45,7 +45,7 @@ from jitlite.ir.schema import Argument, Schema, function_schema
 from jitlite.ir.types import TensorType
 from jitlite.ir.unit import Function
 from jitlite.ir.values import value_has_type
-from jitlite.objects.function_pages import FunctionOrigin, notebook_view, page_of
+from jitlite.objects.function_pages import FunctionOrigin, notebook_view, subject_of
 from jitlite.objects.measured import Measured
 from jitlite.objects.other_tracers import (
     GivenToFx,
@@ -192,10 +192,13 @@ class ScriptFunction(ShowsSignature, Measured):
         With arguments the function is called once, on the stack machine (where one requires a gradient, with gradients
         recorded), and the page has kernels, what each value was, and how long each line took.
         """
+        return reports.page.report(self._report_subject(args, kwargs))
+
+    def _report_subject(self, args: Sequence[object], kwargs: dict[str, object]) -> reports.stages.Subject:
         is_call = bool(args or kwargs)
         bound = self._bind(args, kwargs) if is_call or not self._parameters() else None
         kernels, observed = self.kernels.observe(args, kwargs) if is_call else (self.kernels, None)
-        return page_of(self._origin, kernels, self._module, bound, observed)
+        return subject_of(self._origin, kernels, self._module, bound, observed)
 
     def _repr_html_(self) -> str:
         """What a notebook shows: the source, and the graph, whose lines lead to those of the source."""

@@ -44,8 +44,20 @@ def page_of(
     index: str = "",
 ) -> reports.page.ReportPage:
     """A page with every stage, and with what a call does whose arguments are `bound`; `index` lists it among others."""
+    return reports.page.report(subject_of(origin, kernels, module, bound, observed, index))
+
+
+def subject_of(
+    origin: FunctionOrigin,
+    kernels: Kernels,
+    module: object,
+    bound: Sequence[object] | None,
+    observed: ObservedCall | None,
+    index: str = "",
+) -> reports.stages.Subject:
+    """What such a page is about."""
     found = origin.definition
-    about = reports.stages.Subject(
+    return reports.stages.Subject(
         name=title_of(origin.function),
         signature=str(origin.function.schema),
         tree=None if found is None else found.tree,
@@ -57,7 +69,6 @@ def page_of(
         executor=executor_of(origin.function),
         index=index,
     )
-    return reports.page.report(about)
 
 
 def title_of(function: Function) -> str:

@@ -64,6 +64,8 @@ def _hint_for_containers(formal: Type, actual: Type) -> str | None:
         return None if position is None else f"it is a tuple: take a part of it, [{position}], or `a, b = ...`"
     if isinstance(formal, T.ListType) and T.is_subtype(actual, formal.element):
         return "put it into a list: [...]"
+    if formal == T.ListType.of(T.FLOAT) and actual == T.ListType.of(T.INT):
+        return "a list has one type: write the numbers as floats ([1.0, 2.0]), or convert them: [float(v) for v in xs]"
     if isinstance(formal, T.ListType) and actual is T.ListType.of(T.TENSOR):
         return "an empty list is a List[Tensor] unless it is annotated: `xs: List[int] = []`"
     return None

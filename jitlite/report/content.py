@@ -49,6 +49,8 @@ class SourceLine(Record, eq=True):
     place: str = ""
     number: int = 0
     facts: str = ""
+    others: str = ""
+    """The ids of further lines of the source that it comes from, with blanks between them."""
 
 
 class Row(Record, eq=True):
@@ -120,6 +122,8 @@ class Stage(Record, frozen=False):
     seconds: float | None = None
     is_pass: bool = False
     left_out: int = 0
+    heads: tuple[str, str] | None = None
+    """What stands above the two columns of `rows`; None for before and after."""
 
 
 class CostRow(Record, eq=True):
@@ -248,6 +252,12 @@ class Sources:
         """A line of a stage that comes from a place."""
         return SourceLine(text, *self.place(range), facts)
 
+    def line_of(self, text: str, ranges: Sequence[SourceRange]) -> SourceLine:
+        """A line of a stage that comes from several places."""
+        places = list(dict.fromkeys(self.place(range) for range in ranges)) or [("", 0)]
+        (place, number), *others = places
+        return SourceLine(text, place, number, others=" ".join(id for id, _ in others))
+
     def lines(self, pairs: Iterable[tuple[str, SourceRange | None]]) -> list[SourceLine]:
         return [self.line(text, range) for text, range in pairs]
 
@@ -296,7 +306,7 @@ def _shorten(stage: Stage, lines: int, characters: int) -> None:
 def _clipped_line(line: SourceLine, most: int) -> SourceLine:
     if max(len(line.text), len(line.facts)) <= most:
         return line
-    return SourceLine(clipped(line.text, most), line.place, line.number, clipped(line.facts, most))
+    return SourceLine(clipped(line.text, most), line.place, line.number, clipped(line.facts, most), line.others)
 
 
 def _clipped_row(row: Row, most: int) -> Row:
@@ -309,7 +319,7 @@ def _size(stage: Stage) -> int:
     lines = [*stage.lines, *(line for row in stage.rows for line in (row.old, row.new) if line is not None)]
     boxes = sum(drawing.count for drawing in stage.drawings)
     sentences = [sentence for found in stage.sections.values() for sentence in found]
-    texts = "".join([*(line.text + line.facts for line in lines), *sentences])
+    texts = "".join([*(line.text + line.facts + line.others for line in lines), *sentences])
     return _bytes(escape(texts)) + _MARKUP * (len(lines) + len(sentences)) + _BOX_MARKUP * boxes
 
 

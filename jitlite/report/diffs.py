@@ -5,11 +5,12 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Iterator, Sequence
 from itertools import zip_longest
+from typing import TypeVar
 
-from jitlite.base.source import SourceRange
-from jitlite.passes.registry import Lines
 from jitlite.report.content import Row, SourceLine
 
+_Place = TypeVar("_Place")
+"""What is known of a line beside its text: its place."""
 _CONTEXT = 2
 """Equal lines that are shown around each difference."""
 _MANY = 500
@@ -17,7 +18,9 @@ _MANY = 500
 a fifth of the time."""
 
 
-def side_by_side(old: Lines, new: Lines, line: Callable[[str, SourceRange | None], SourceLine]) -> list[Row]:
+def side_by_side(
+    old: Sequence[tuple[str, _Place]], new: Sequence[tuple[str, _Place]], line: Callable[[str, _Place], SourceLine]
+) -> list[Row]:
     """The rows of the diff; a skipped row stands for equal lines. `line` makes those that are shown."""
     before, after = [text for text, _ in old], [text for text, _ in new]
     matcher = difflib.SequenceMatcher(None, before, after, autojunk=len(after) > _MANY)

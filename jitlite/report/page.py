@@ -18,7 +18,7 @@ from markupsafe import Markup
 from jitlite.base.whole_files import write_whole
 from jitlite.report.content import Stage, clipped
 from jitlite.report.highlight import highlighted
-from jitlite.report.stages import Subject, gather
+from jitlite.report.stages import Gathered, Subject, gather
 
 _TEMPLATES = Path(__file__).parent / "templates"
 
@@ -80,7 +80,11 @@ def filled(template: str, script: str, **content: object) -> str:
 
 def report(subject: Subject) -> ReportPage:
     """The report of a function."""
-    found = gather(subject)
+    return page_of(subject, gather(subject))
+
+
+def page_of(subject: Subject, found: Gathered) -> ReportPage:
+    """The page of what was gathered."""
     groups: dict[str, list[Stage]] = {}
     for stage in found.stages:
         groups.setdefault(stage.group, []).append(stage)

@@ -12,11 +12,13 @@ from typing import Any
 import torch
 
 from jitlite.base.records import Record
+from jitlite.base.source import SourceRange
 from jitlite.executor.executor import Executor
 from jitlite.executor.explain import OptimizedOnceMore, explain, optimized_once_more, sentence_of
 from jitlite.executor.graph_runners import generated
 from jitlite.executor.kernels import Kernels, KernelView
 from jitlite.executor.observed_call import ObservedCall
+from jitlite.executor.stages import ABOUT_STAGES
 from jitlite.frontend.syntax.tree import Def
 from jitlite.interpreter.disassemble import disassemble
 from jitlite.interpreter.line_profiler import LineCost
@@ -101,6 +103,7 @@ class Gathered(Record, frozen=False):
             return
         stage = self._add_change(name, FRONT, before, after, seconds)
         stage.about = sentence_of(name, kinds[0] - kinds[1], kinds[1] - kinds[0])
+        stage.purpose = ABOUT_STAGES.get(name, "")
         self.timings.append(Timing(name, stage.id, seconds, nodes))
 
     def _add_change(self, name: str, group: str, before: Lines, after: Lines, seconds: float) -> Stage:
@@ -114,25 +117,35 @@ class Gathered(Record, frozen=False):
 def gather(subject: Subject) -> Gathered:
     """All stages of the function, in order."""
     found = Gathered()
+    gather_into(subject, found)
+    finish(found)
+    return found
+
+
+def gather_into(subject: Subject, found: Gathered) -> None:
+    """Add all stages of the function, in order."""
     found.sources.place(None if subject.tree is None else subject.tree.range)
     _front(subject, found)
     graph = subject.executor.graph
     facts = _known(subject, graph)
-    found.add("graph", "graph", FRONT, "The graph after cleanup, in SSA form.", found.sources.graph_lines(graph, facts))
+    found.add("graph", "graph", FRONT, ABOUT_STAGES["graph"], found.sources.graph_lines(graph, facts))
     _middle(subject, found)
     _back(subject, found)
     _about(subject, found)
+
+
+def finish(found: Gathered) -> None:
+    """Add the sources that the stages came from, and leave out what is too much."""
     found.views = found.sources.views()
     for stage in found.stages:
         _put_beside_source(stage.costs, found.views)
     shorten(found.stages, found.views)
-    return found
 
 
 def _front(subject: Subject, found: Gathered) -> None:
     if subject.tree is not None:
         lines = [SourceLine(text) for text in str(subject.tree).splitlines()]
-        found.add("tree", "tree", FRONT, "The abstract syntax, as the parser read it.", lines)
+        found.add("tree", "tree", FRONT, ABOUT_STAGES["tree"], lines)
     if subject.compile is None:
         return
     hook = PassHook(count_kinds=True, keeps_lines=True)
@@ -157,8 +170,7 @@ class _CompilerSteps:
         after = lines_of(graph)
         kinds = Counter(node.kind for node in graph.all_nodes())
         if name == "emitted":
-            about = "The graph as the tree was walked: variables are stored and loaded, returns stay where they stand."
-            stage = self.found.add(name, name, FRONT, about, self.found.sources.lines(after))
+            stage = self.found.add(name, name, FRONT, ABOUT_STAGES[name], self.found.sources.lines(after))
             stage.seconds = seconds
             self.found.timings.append(Timing(name, stage.id, seconds, str(kinds.total())))
         elif name != "graph":  # which the passes have made, and they are told of one by one
@@ -174,7 +186,7 @@ def _middle(subject: Subject, found: Gathered) -> None:
     seen = None if subject.observed is None else subject.observed.seen_in(graph)
     facts = _known(subject, graph) if seen is None else seen
     lines = found.sources.graph_lines(graph, facts)
-    found.add("opt", "opt", MIDDLE, "The optimized graph, right for all arguments.", lines)
+    found.add("opt", "opt", MIDDLE, ABOUT_STAGES["optimized"], lines)
     drawings = draw(graph, found.sources, facts)
     if drawings:
         about = (
@@ -207,31 +219,33 @@ def _back(subject: Subject, found: Gathered) -> None:
     code = subject.executor.code
     places = [None, *(place.range for place in code.places)]
     listing = zip(disassemble(code).splitlines(), places, strict=True)
-    about = "The bytecode of the stack machine, the reference for whatever else runs."
+    about = ABOUT_STAGES["bytecode"]
     found.add("code", "code", BACK, about, [sources.line(_bare(text), range) for text, range in listing])
     try:
         written = generated(graph, subject.executor.name).lines
     except CannotTranslate as error:  # the stack machine runs it then
         written = [(str(error), None)]
-    found.add("python", "python", BACK, "The generated Python function that calls run.", sources.lines(written))
+    found.add("python", "python", BACK, ABOUT_STAGES["python"], sources.lines(written))
     _kernels(subject, found)
 
 
 def _kernels(subject: Subject, found: Gathered) -> None:
     for name, about, most, view in _KERNEL_VIEWS:
-        texts = [
-            f"# {found.sources.with_short_names(k.place)}, for {k.facts}\n{view(k)}" for k in subject.kernels[:most]
-        ]
-        if len(texts) < len(subject.kernels):
-            about += f" These are {len(texts)} of {len(subject.kernels)}; `fn.kernels` has all of them."
-        if texts:
-            found.add(name, name, BACK, about, [SourceLine(text) for text in "\n".join(texts).splitlines()])
+        shown = subject.kernels[:most]
+        lines: list[SourceLine] = []
+        for kernel in shown:
+            lines.append(SourceLine(f"# {found.sources.with_short_names(kernel.place)}, for {kernel.facts}"))
+            lines += [found.sources.line_of(text, places) for text, places in view(kernel)]
+        if len(shown) < len(subject.kernels):
+            about += f" These are {len(shown)} of {len(subject.kernels)}; `fn.kernels` has all of them."
+        if lines:
+            found.add(name, name, BACK, about, lines)
 
 
-_KERNEL_VIEWS: tuple[tuple[str, str, int, Callable[[KernelView], str]], ...] = (
-    ("kernels", "Tensor regions as loops.", 12, lambda kernel: kernel.loops),
-    ("llvm", "The same in LLVM's language, before LLVM's passes.", 4, lambda kernel: kernel.llvm),
-    ("asm", "The same in the language of this processor, after them.", 2, lambda kernel: kernel.asm),
+_KERNEL_VIEWS: tuple[tuple[str, str, int, Callable[[KernelView], list[tuple[str, Sequence[SourceRange]]]]], ...] = (
+    ("kernels", "Tensor regions as loops.", 12, lambda kernel: kernel.placed_loops),
+    ("llvm", "The same in LLVM's language, before LLVM's passes.", 4, lambda kernel: kernel.placed_llvm),
+    ("asm", "The same in the language of this processor, after them.", 2, lambda kernel: kernel.placed_asm),
 )
 """What of kernels is shown, and of how many: the last two are long, and assembly takes a third of a second."""
 

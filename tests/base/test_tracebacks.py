@@ -187,5 +187,6 @@ def multiplied(x: Tensor, y: Tensor, n: int) -> Tensor:
 
 def test_a_failing_call_names_the_shapes_of_its_tensors():
     note = note_of(multiplied, torch.ones(2, 3), torch.ones(4, 5, dtype=torch.float64), 2)
-    last = note.splitlines()[-1]
+    last, hint = note.splitlines()[-2:]
     assert last.startswith("with ") and "y: float64[4, 5]" in last and "x: " not in last
+    assert hint.startswith("hint: ")

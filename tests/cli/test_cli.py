@@ -226,6 +226,10 @@ def test_demo(jitlite):
     status, out, _ = jitlite("demo")
     assert status == 0
     assert "she had your dark suit" in out
+    headings = [line.split()[1] for line in out.splitlines() if line.startswith("── ")]
+    assert headings[:4] == ["source", "tree", "emitted", "steps"], "what is compiled comes first"
+    assert "def collapse(best: Tensor" in out.partition("── tree")[0]
+    assert all(about in out for name, about in STAGES.items() if f"── {name} " in out)
     assert len(out.splitlines()) <= 100, "two screens"
     assert "jitlite show jitlite.cli.sample:collapse --stage all" in out
 

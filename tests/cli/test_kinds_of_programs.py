@@ -234,6 +234,7 @@ def test_headings_are_the_names_of_stages(command):
     _, out, _ = command("show", "{py}:plain", "--stage", "all", "--full")
     headings = [line.split()[1] for line in out.splitlines() if line.startswith("── ")]
     assert headings == list(STAGES)
+    assert all(f" {'─' * (74 - len(name))}\n{about}\n" in out for name, about in STAGES.items())
     _, short, _ = command("show", "{py}:plain", "--stage", "all")
     shown = [line.split()[1] for line in short.splitlines() if line.startswith("── ")]
     assert set(shown) < set(STAGES) and {"tree", "emitted", "graph", "bytecode", "python"} <= set(shown)

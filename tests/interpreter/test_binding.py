@@ -142,7 +142,8 @@ def test_positions_keywords_and_defaults():
     ("args", "kwargs", "message"),
     [
         ([1.5, []], {}, "f() Expected a value of type 'int' for argument 'x' but instead found type 'float'.\n"
-         f"Position: 0\nValue: 1.5\nDeclaration: {SCHEMA}"),
+         f"Position: 0\nValue: 1.5\nDeclaration: {SCHEMA}\n"
+         "hint: pass int(x), which cuts off what stands after the point, or annotate the parameter as a float"),
         ([1], {"scale": [1, "a"]}, "f() Expected a value of type 'List[float]' for argument 'scale' but instead found "
          f"type 'list'.\nPosition: 1\nValue: [1, 'a']\nDeclaration: {SCHEMA}\n"
          "Cast error details: element 1 is a 'str' and not a 'float'"),

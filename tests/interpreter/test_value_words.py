@@ -96,8 +96,8 @@ def test_an_error_of_the_stack_machine_tells_what_its_operator_was_given(functio
     with options.override(tier="stack", executor=executor), pytest.raises(RuntimeError) as raised:
         jitlite.script(function)(*arguments)
     (note,) = raised.value.__notes__
-    told = note.splitlines()[-1]
-    assert told.startswith("with ") and "float32[2, 3]" in told
+    (told,) = [line for line in note.details if line.startswith("with ")]
+    assert note.endswith("\n".join(note.details)) and "float32[2, 3]" in told
     assert len(arguments) == 1 or "float64[5, 4]" in told
 
 

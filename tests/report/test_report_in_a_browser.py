@@ -10,6 +10,8 @@ import torch
 from torch import Tensor
 
 import jitlite
+from jitlite.kernels.torch_abi import torch_abi
+from jitlite.native.entry import is_ready
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -94,6 +96,22 @@ def test_a_line_of_a_stage_lights_up_its_source(page):
     page.locator(".stage:visible li", has_text="aten::relu").locator("a").click()
     lit = page.locator(".source li.lit")
     assert "x.relu()" in lit.inner_text() and lit.is_visible()  # its text was folded
+
+
+@pytest.mark.skipif(not is_ready() or torch_abi() is None, reason="no kernels here")
+def test_a_line_of_the_source_lights_up_its_machine_code_and_back(page):
+    page.click("nav >> text=asm")
+    source = page.locator(".source li", has_text="torch.sigmoid")
+    source.click()
+    lit = page.locator("#stage-asm li.lit")
+    assert lit.count() > 3
+    shown = page.locator("nav li", has_text="asm").locator(".count")
+    assert int(shown.inner_text() if shown.is_visible() else shown.text_content()) == lit.count()
+    several = page.locator("#stage-asm li[data-q]")
+    if several.count():
+        several.first.click()
+        assert page.locator(".source li.lit").count() > 1
+        assert page.locator("#detail").inner_text().startswith("lines ")
 
 
 def test_a_value_tells_its_type_uses_and_sizes(page):

@@ -7,6 +7,8 @@ link to it; any other file of the repository becomes one to its address. A link 
 from __future__ import annotations
 
 import configparser
+import html
+import json
 import posixpath
 import re
 import textwrap
@@ -66,6 +68,27 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     light = HtmlFormatter(style="default").get_style_defs(".codehilite")
     files.append(File.generated(config, "site.css", content=f"{light}\n{dark}\n{_LAYOUT}"))
     return files
+
+
+def on_post_build(config: MkDocsConfig) -> None:
+    """Have the search work in pages that are opened from a disk: browsers start no worker there, as MkDocs' needs."""
+    folder = Path(config.site_dir) / "search"
+    found = json.loads((folder / "search_index.json").read_text())["docs"]
+    titles = {entry["location"]: html.unescape(entry["title"]) for entry in found if "#" not in entry["location"]}
+    sections = [
+        {
+            "location": entry["location"],
+            "page": titles.get(entry["location"].partition("#")[0], ""),
+            "title": html.unescape(entry["title"]),
+            "text": html.unescape(entry["text"]),
+        }
+        for entry in found
+        if "#" in entry["location"]  # a page is there once more, as its sections
+    ]
+    (folder / "index.js").write_text(f"window.siteSections = {json.dumps(sections)};\n")
+    (folder / "main.js").write_text((Path(__file__).parent / "site_search.js").read_text())
+    for name in ("worker.js", "lunr.js", "search_index.json"):
+        (folder / name).unlink(missing_ok=True)
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:

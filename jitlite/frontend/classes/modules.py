@@ -16,6 +16,7 @@ from jitlite.base.errors.modules import MODULE_ATTRIBUTE, NO_FORWARD, UNNAMED_SU
 from jitlite.base.errors.names import NO_ATTRIBUTE
 from jitlite.base.errors.types import NO_INDEX, WRONG_TYPE
 from jitlite.base.source import CompileError, SourceRange, did_you_mean
+from jitlite.frontend.classes.assigned_elsewhere import hint_where_assigned
 from jitlite.frontend.classes.classes import OnObject
 from jitlite.frontend.classes.computed_parameters import computed_property, computing_forward
 from jitlite.frontend.emit.builder import Builder
@@ -144,7 +145,11 @@ class ModuleDefinition(ObjectDefinition):
             return MODULE_ATTRIBUTE(f"{text} {self.failed[name]}", range, hint=hint)
         if name in self.ignored:
             text += " (this attribute was ignored during compilation: __jit_ignored_attributes__ names it)"
-        return NO_ATTRIBUTE(text, range, hint=instead_of_method(name) or did_you_mean(name, self.attribute_names()))
+        return NO_ATTRIBUTE(text, range, hint=self._hint_for(name))
+
+    def _hint_for(self, name: str) -> str | None:
+        known = instead_of_method(name) or hint_where_assigned(type(self.module), name)
+        return known or did_you_mean(name, self.attribute_names())
 
     def attribute_names(self) -> list[str]:
         return [*self.type.attributes, *self.type.constants, *(n for n in dir(self.module) if not n.startswith("__"))]

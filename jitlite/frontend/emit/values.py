@@ -22,7 +22,7 @@ from jitlite.frontend.emit.call_hints import hint_for_empty_list, hint_for_unann
 from jitlite.frontend.emit.format_strings import check_format
 from jitlite.frontend.emit.python_arguments import call_operator
 from jitlite.frontend.emit.sort_order import needs_order
-from jitlite.frontend.emit.ways_out import attribute_names, instead_of_member, not_iterable, way_to_member
+from jitlite.frontend.emit.ways_out import attribute_names, instead_of_member, not_iterable, way_to_member, way_to_set
 from jitlite.ir import ops
 from jitlite.ir import types as T
 from jitlite.ir.graph import Value, constant_of, is_constant
@@ -255,9 +255,10 @@ class SimpleValue(SugaredValue):
     def set_attr(self, b: Builder, range: SourceRange, name: str, value: Value, declared: Type | None = None) -> None:
         t = self.value.type
         if not isinstance(t, T.ClassType) or t.definition is None:
-            return super().set_attr(b, range, name, value, declared)
+            hint = way_to_set(t, name)
+            raise NO_ASSIGNMENT(f"cannot assign to attribute '{name}' of {self.kind}", range, hint=hint)
         t.definition.set_attr(b, range, self.value, name, value, declared)
-        return None
+        return
 
     def call(self, b: Builder, range: SourceRange, args: Args, kwargs: Args) -> SugaredValue:
         t = self.value.type

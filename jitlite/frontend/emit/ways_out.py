@@ -127,6 +127,23 @@ def instead_of_method(name: str) -> str | None:
     return f"a script does not have nn.Module.{name}: call it before or after the script"
 
 
+_INSTEAD_OF_ASSIGNMENT = {
+    "requires_grad": "write x.requires_grad_(), or x.requires_grad_(False)",
+    "data": "change the tensor itself: x.copy_(y) within `with torch.no_grad():`",
+    "grad": "set gradients before or after the script: optimizer.zero_grad()",
+    "shape": "write x = x.reshape(...)",
+    "dtype": "write x = x.to(torch.float32)",
+    "device": 'write x = x.to("cuda")',
+}
+
+
+def way_to_set(t: Type, name: str) -> str | None:
+    """What to write instead of an assignment to an attribute of a value; None where nothing is known."""
+    if isinstance(t, T.TupleType):
+        return "a tuple cannot be changed: make a new one, such as t._replace(name=value) of a named tuple"
+    return _INSTEAD_OF_ASSIGNMENT.get(name) if T.is_subtype(t, T.TENSOR) else None
+
+
 def not_iterable(t: Type, range: SourceRange) -> CompileError:
     """The error for a loop over a value of a type that has no elements."""
     kind = MAY_BE_NONE if T.may_be_none(t) else NOT_ITERABLE

@@ -77,12 +77,26 @@
 
   // -- places: a line of the source and all that came from it
 
-  function light(place, scroll) {
+  // The lines that come from a place. A line of machine code may come from several: the others are in data-q.
+  const from = (place, root = document) => all(`[data-p="${place}"], [data-q~="${place}"]`, root);
+  const placesOf = (line) => [line.dataset.p, ...(line.dataset.q || "").split(" ")].filter(Boolean);
+
+  // Beside the name of a stage: how many of its lines come from what was chosen, or were found.
+  function count(stage, lines) {
+    links.get(stage.id).querySelector(".count").textContent = lines ? String(lines) : "";
+  }
+
+  function light(places, scroll) {
     for (const line of all(".lit")) line.classList.remove("lit");
-    if (!place) return;
-    const source = byId(place);
-    const found = all(`[data-p="${place}"]`);
+    if (!search.value) for (const stage of stages) count(stage, 0);
+    if (!places.length) return;
+    const source = byId(places[0]);
+    const own = places.slice(1).map(byId).filter(Boolean);
+    const found = [...from(places[0]), ...own];
     for (const line of found) line.classList.add("lit");
+    if (!search.value) {
+      for (const stage of stages) count(stage, from(places[0], stage).length);
+    }
     if (!scroll) return;
     if (source) {
       source.closest("details").open = true;
@@ -93,9 +107,9 @@
   }
 
   function tell(line, place) {
-    const inStage = all(`[data-p="${place}"]`, current).length;
-    const number = place.slice(place.indexOf("-") + 1);
-    const parts = [`line ${number}: ${inStage} ${inStage === 1 ? "place" : "places"} in ${current.querySelector("h2").firstChild.textContent.trim()}`];
+    const inStage = from(place, current).length;
+    const numbers = placesOf(line).map((id) => id.slice(id.indexOf("-") + 1));
+    const parts = [`${numbers.length > 1 ? "lines" : "line"} ${numbers.join(", ")}: ${inStage} ${inStage === 1 ? "place" : "places"} in ${current.querySelector("h2").firstChild.textContent.trim()}`];
     if (line.dataset.f) parts.push(line.dataset.f);
     const cost = byId(place) && byId(place).dataset.t;
     if (cost) parts.push(cost);
@@ -105,7 +119,7 @@
   function choose(line) {
     for (const other of all(".at")) other.classList.remove("at");
     line.classList.add("at");
-    light(line.dataset.p, true);
+    light(placesOf(line), true);
     if (line.dataset.p) tell(line, line.dataset.p);
     else detail.textContent = line.dataset.f || "";
   }
@@ -142,7 +156,7 @@
     if (facts) parts.push(`in this call ${facts.slice(name.length + 3)}`);
     const number = all("a", line)[0];
     if (number) parts.push(`from line ${number.textContent}`);
-    light(line.dataset.p, false);
+    light(placesOf(line), false);
     detail.textContent = parts.join("  ·  ");
   }
 
@@ -169,8 +183,7 @@
       const lines = wanted ? all("li, td, svg a", stage).filter((l) => l.textContent.toLowerCase().includes(wanted)) : [];
       for (const line of lines) line.classList.add("hit");
       hits.push(...lines.map((line) => [stage, line]));
-      const count = links.get(stage.id).querySelector(".count");
-      count.textContent = lines.length ? String(lines.length) : "";
+      count(stage, lines.length);
     }
     byId("found").textContent = wanted ? `${hits.length} found` : "";
   }
@@ -215,9 +228,8 @@
     for (const line of all(".hover")) line.classList.remove("hover");
     const line = event.target.closest(".code [data-p]");
     if (!line) return;
-    const source = byId(line.dataset.p);
-    if (source) source.classList.add("hover");
-    for (const other of all(`[data-p="${line.dataset.p}"]`, current)) other.classList.add("hover");
+    for (const source of placesOf(line).map(byId)) if (source) source.classList.add("hover");
+    for (const other of from(line.dataset.p, current)) other.classList.add("hover");
   });
 
   function moveLine(list, by) {
@@ -234,7 +246,7 @@
     if (event.key === "Escape") {
       search.value = "";
       find("");
-      light("", false);
+      light([], false);
       detail.textContent = "";
       search.blur();
       return;
@@ -266,6 +278,6 @@
     if (target && target.classList.contains("stage")) show(target, true);
   });
   const wanted = byId(location.hash.slice(1));
-  show(wanted && wanted.classList.contains("stage") ? wanted : byId("stage-graph") || stages[0], false);
+  show(wanted && wanted.classList.contains("stage") ? wanted : byId("stage-both") || byId("stage-graph") || stages[0], false);
   if (wanted && wanted.dataset.p) choose(wanted);
 })();
