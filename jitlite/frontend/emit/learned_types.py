@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextvars import ContextVar
 from typing import TypeVar
 
+from jitlite.base.errors.names import MAYBE_UNSET
 from jitlite.base.source import CompileError, SourceRange
 from jitlite.frontend.emit.builder import Builder
 from jitlite.frontend.emit.possibly_set import accesses
@@ -33,6 +34,11 @@ MOST_ATTEMPTS = 40
 """How often a function is emitted at most: each time a literal gets another type, and few have more than two."""
 
 
+GUESSES: tuple[Type, ...] = (T.TENSOR, T.INT, T.STRING, T.ListType.of(T.TENSOR), T.ListType.of(T.INT))
+"""The types that a variable may have of which nothing is known yet, for the lines between its first use and the next
+assignment to it: most of what can be done with a value can be done with one of these."""
+
+
 class LearnedType(Exception):
     """Ends an attempt that has told the type of a literal."""
 
@@ -44,6 +50,11 @@ class LearnedTypes:
         self.types: dict[_Place, Type] = {}
         self.variables: dict[tuple[str, _Place], Type] = {}
         """Of variables that begin as None."""
+
+        self.carried: dict[str, Type] = {}
+        """Of variables that a loop reads before it sets them, in an earlier iteration; see `loop_carried`."""
+        self._guessed: dict[str, int] = {}
+        """Which of `GUESSES` it is, where nothing has told the type."""
 
     def of(self, range: SourceRange, default: Type) -> Type:
         """The type of the literal at a place."""
@@ -63,6 +74,39 @@ class LearnedTypes:
             return False
         self.variables[name, _place(range)] = T.OptionalType.of(type)
         return True
+
+    def type_of_carried(self, name: str, stored: Type | None) -> Type:
+        """The type of a variable that a loop carries: what something has told, or `stored`, or a guess."""
+        if name not in self.carried:
+            if stored is None:
+                self._guessed[name] = 0
+            self.carried[name] = stored or GUESSES[0]
+        return self.carried[name]
+
+    def learn_carried(self, name: str, type: Type) -> bool:
+        """Note what a variable that a loop carries is given; says whether that is new."""
+        before = self.carried.get(name)
+        if before is None:
+            return False
+        is_guess = self._guessed.pop(name, None) is not None
+        wanted = type if is_guess else T.unify(before, type)
+        if wanted is None or wanted is before:
+            return False
+        self.carried[name] = wanted
+        return True
+
+    @property
+    def has_guesses(self) -> bool:
+        """Is there a variable of whose type nothing is known?"""
+        return bool(self._guessed)
+
+    def guess_again(self) -> bool:
+        """Take other types for the variables whose types are guesses; says whether there are any left."""
+        left = False
+        for name, number in self._guessed.items():
+            if number + 1 < len(GUESSES):
+                self._guessed[name], self.carried[name], left = number + 1, GUESSES[number + 1], True
+        return left
 
     def is_told(self, literal: Value) -> bool:
         """Has something told the type of the literal?"""
@@ -86,7 +130,8 @@ def with_learned_types(function: tree.Def, emit: Callable[[LearnedTypes | None],
     try:
         return emit(None)
     except CompileError as error:
-        if function in _LEARNING.get() or not any(map(_is_open, function.walk())):
+        is_open = error.code == MAYBE_UNSET.code or any(map(_is_open, function.walk()))
+        if function in _LEARNING.get() or not is_open:
             raise
         failure = error
     learned = LearnedTypes()
@@ -97,8 +142,12 @@ def with_learned_types(function: tree.Def, emit: Callable[[LearnedTypes | None],
                 return emit(learned)
             except LearnedType:
                 continue
-    except CompileError as error:
-        failure = error
+            except CompileError as error:
+                if learned.guess_again():
+                    continue
+                if not learned.has_guesses:
+                    failure = error
+                break
     finally:
         _LEARNING.reset(token)
     raise failure
@@ -174,6 +223,8 @@ class LearningBuilder(Builder):
         """
         if self.learned is None:
             return
+        if self.learned.learn_carried(name, T.unshaped(type)):
+            raise LearnedType
         for store in self._stores(name):
             if store.input.type is T.NONE and type is not T.NONE:
                 if self.learned.learn_variable(name, store.range, type):
