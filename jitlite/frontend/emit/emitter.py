@@ -322,6 +322,7 @@ class Emitter(LearningBuilder):
         _ = self.facts
         annotation = annotation or self.frame.declaration_of(name) or self.declared_by_use(self.frame, name, range)
         if isinstance(value, SimpleValue):
+            value = self.as_learned(value, annotation, range)
             self.seen_types.note(value.value.type)
         if annotation is not None:
             self.seen_types.note(annotation)

@@ -372,7 +372,7 @@ class Frame:
                 hint="use another name",
             )
         outer = T.unshaped(outer)
-        converted = builder.convert(outer, simple, range)
+        converted = builder.convert_for_variable(outer, simple, range)
         if T.is_subtype(converted.type, outer):
             return converted
         return self._widen(builder, name, simple, outer, range)
@@ -383,7 +383,7 @@ class Frame:
         declared = self.declared_type(name)
         if declared is None or not T.is_subtype(outer, declared):
             raise error
-        converted = builder.convert(T.unshaped(declared), value, range)
+        converted = builder.convert_for_variable(T.unshaped(declared), value, range)
         if not T.is_subtype(converted.type, declared):
             raise error
         self.too_narrow[name] = error

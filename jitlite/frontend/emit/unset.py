@@ -39,32 +39,37 @@ def check_reads(em: Emitter) -> None:
         if first is not variable.node or first.kind == "prim::Loop":
             # the variable exists wherever a block might need a placeholder for it
             _drop(n for n in accesses(em.graph.block, name) if _is_placeholder(em, n, variable))
-        found = list(accesses(em.graph.block, name))
-        flag = f"$has {name}"
+        found = [n for n in accesses(em.graph.block, name) if n not in em.unset.moves]
         with em.graph.inserting_before(first):
-            _store(em, flag, False)
+            _store(em, _flag(name), False)
             if variable.node not in em.unset.deletions:  # else it has a value before
                 em.graph.insert("prim::Store", (em.uninitialized(variable.type),), (), {"name": name})
         for node in found:
-            if node in em.unset.moves:
-                continue
-            if node.kind == "prim::Store":
-                with em.graph.inserting_before(node):
-                    _store(em, flag, node not in em.unset.deletions)
-            else:
-                _check(em, node, name, flag, variable.node.range)
-    for node in em.unset.deletions:
-        if node.attributes["name"] not in em.unset.read:
-            node.destroy()
+            _follow(em, node, name, variable)
+    _drop(node for node in em.unset.deletions if node.attributes["name"] not in em.unset.read)
 
 
-def _is_placeholder(em: Emitter, node: Node, variable: Unset) -> bool:
-    return node in em.unset.placeholders and T.is_subtype(T.unshaped(node.input.type), variable.type)
+def _flag(name: str) -> str:
+    """The variable that says whether another one has been set."""
+    return f"$has {name}"
+
+
+def _follow(em: Emitter, node: Node, name: str, variable: Unset) -> None:
+    """Let a Store set the flag of a variable, and a Load look at it."""
+    if node.kind == "prim::Load":
+        _check(em, node, name, variable.node.range)
+        return
+    with em.graph.inserting_before(node):
+        _store(em, _flag(name), node not in em.unset.deletions)
 
 
 def _drop(stores: Iterable[Node]) -> None:
     for node in list(stores):
         node.destroy()
+
+
+def _is_placeholder(em: Emitter, node: Node, variable: Unset) -> bool:
+    return node in em.unset.placeholders and T.is_subtype(T.unshaped(node.input.type), variable.type)
 
 
 def _first(em: Emitter, name: str, variable: Unset) -> Node:
@@ -96,12 +101,12 @@ def _store(em: Emitter, name: str, value: bool) -> None:
     em.graph.insert("prim::Store", (em.graph.insert_constant(value),), (), {"name": name})
 
 
-def _check(em: Emitter, load: Node, name: str, flag: str, range: SourceRange | None) -> None:
+def _check(em: Emitter, load: Node, name: str, range: SourceRange | None) -> None:
     text = f"cannot access local variable '{name}' where it is not associated with a value"
     range = load.range or range
     assert range is not None
     with em.graph.inserting_before(load), em.at(range):
-        known = em.graph.insert("prim::Load", (), (T.BOOL,), {"name": flag}).output
+        known = em.graph.insert("prim::Load", (), (T.BOOL,), {"name": _flag(name)}).output
         test = em.node("prim::If", [known], [])
         test.add_block()
         with em.graph.inserting_at_end(test.add_block()):
