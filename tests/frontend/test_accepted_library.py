@@ -389,7 +389,7 @@ REFUSED = {
     "match [x, x]:\n  case [1, a] | [2, a]:\n   return a\n return x": "captures names isn't supported",
     "match {'a': x}:\n  case {'b': 1, **rest}:\n   return 1\n return x": "`\\*\\*rest` isn't supported",
     "match Point(x):\n  case Point(1, 2, 3):\n   return 1\n return x": "accepts 2 positional sub-patterns",
-    "match x:\n  case 1:\n   r = 1\n return r": "not defined in the false branch",
+    "match x:\n  case 1:\n   r = 1\n  case _:\n   r = 'a'\n return r": "set to type int in the true branch",
     "return '{z}'.format(y=x)": "do not fit: z",
     "return '{}{y}{1}'.format(x, x, y=x)": "automatic and manual numbering",
     "return '{1}{y}'.format(x, y=x)": "no value at position 1",

@@ -71,6 +71,8 @@ LAYERS: dict[str, Callable[[], nn.Module]] = {
     "weight norm of all": lambda: parametrizations.weight_norm(nn.Conv1d(3, 4, 1), dim=None),
     "spectral norm": lambda: parametrizations.spectral_norm(nn.Linear(4, 4)),
     "spectral norm, transposed": lambda: parametrizations.spectral_norm(nn.ConvTranspose1d(3, 4, 1), dim=1),
+    "orthogonal": lambda: parametrizations.orthogonal(nn.Linear(4, 3)),
+    "orthogonal, by Cayley": lambda: parametrizations.orthogonal(nn.Linear(4, 4), orthogonal_map="cayley"),
     "weight norm by a hook": lambda: nn.utils.weight_norm(nn.Linear(4, 4)),
     "weight norm by two hooks": _gated,
     "hook of a forward with defaults": lambda: nn.utils.weight_norm(Scaled(4, 4)),

@@ -116,6 +116,106 @@ LITERALS: Table = {
 }
 
 
+DISPLAYS: Table = {
+    "None, so many times": (
+        "n: int, x: Tensor",
+        "xs = [None] * n\nfor i in range(n):\n xs[i] = x + i\nreturn xs",
+        [[2, T34], [0, T34]],
+    ),
+    "some of them": ("n: int", "xs = [None] * n\nfor i in range(0, n, 2):\n xs[i] = i\nreturn xs", [[3]]),
+    "None, written out": ("n: int", "xs = [None, None]\nxs[1] = 'a'\nys = [None]\nys.append(n)\nreturn xs, ys", [[3]]),
+    "None in a comprehension": ("n: int", "xs = [None for _ in range(n)]\nxs[1] = 'a'\nreturn xs", [[3]]),
+    "a grid of None": ("n: int", "xs = [[None] * n for _ in range(n)]\nxs[1][0] = n\nreturn xs", [[3]]),
+    "asked for None": (
+        "x: Tensor",
+        "xs = [None] * 4\nfor i, r in enumerate(x):\n if xs[i] is None:\n  xs[i] = r\nreturn xs",
+        [[T34]],
+    ),
+    "dicts of None": (
+        "n: int, ks: List[str]",
+        "d = {'a': None, 'b': None}\nd['a'] = n\ne = {k: None for k in ks}\ne['c'] = 'b'\nreturn d, e",
+        [[3, ["a", "c"]]],
+    ),
+    "ints, then floats": (
+        "v: List[float]",
+        "xs = [0] * 2\nxs[0] += v[0]\nxs[1] = xs[0] / 2\nd = {'a': 0}\nd['a'] += v[0]\nreturn xs, d",
+        [[[1.5]]],
+    ),
+    "ints in a comprehension, then floats": (
+        "ks: List[str], v: float",
+        "d = {k: 0 for k in ks}\nfor k in ks:\n d[k] += v\nreturn d",
+        [[["a", "b"], 1.5]],
+    ),
+    "numbers, then tensors": (
+        "ks: List[str], x: Tensor",
+        "d = {k: 0.0 for k in ks}\nd['a'] += x.sum()\nd['a'] += x.sum()\nxs = [0] * 2\n"
+        "xs[0] += x.sum()\nreturn d['a'], xs",
+        [[["a", "b"], T34]],
+    ),
+}
+
+NUMBERS: Table = {
+    "an int, then floats": (
+        "xs: List[float]",
+        "total, n = 0, 0\nfor x in xs:\n total = total + x\n n += 1\nreturn total / max(n, 1), n",
+        [[[1.5]], [[]]],
+    ),
+    "the largest": ("xs: List[float]", "m = -1\nfor x in xs:\n m = max(m, x)\nreturn m", [[[1.5]]]),
+    "an int, then tensors": (
+        "x: Tensor",
+        "total = 0\nfor r in x:\n total = total + r.sum()\nreturn total",
+        [[T34], [torch.ones(0)]],
+    ),
+    "added to": ("x: Tensor", "total = 0\nfor r in x:\n total += r.sum()\nreturn total / 3", [[T34], [torch.ones(0)]]),
+    "a float, then tensors": (
+        "x: Tensor",
+        "best = 0.0\nfor r in x:\n if r.sum() > best:\n  best = r.sum()\nreturn best",
+        [[T34], [-T34]],
+    ),
+    "in a branch": ("x: Tensor, c: bool", "y = 1\nif c:\n y = x * 2\nreturn y + x", [[T34, True], [T34, False]]),
+    "several": (
+        "x: Tensor, w: List[float]",
+        "loss, count = 0, 0\nfor i, r in enumerate(x):\n loss = loss + r.mean() * w[i]\n count += (r > 2).sum()\n"
+        "loss = loss / count\nreturn loss, count",
+        [[T34, [1.0, 2.0, 3.0]]],
+    ),
+    "annotated": (
+        "x: Tensor",
+        "total: Union[int, Tensor] = 0\nfor r in x:\n total = total + r.sum()\nreturn total",
+        [[T34], [torch.ones(0)]],
+    ),
+    "what a tensor cannot be": (
+        "x: Tensor, c: bool",
+        "n = 0\nif c:\n n = x.sum()\nreturn [1] * n",
+        [[torch.tensor([1, 2]), True], [T34, False]],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", DISPLAYS)
+def test_displays_of_none_and_of_numbers_may_hold_more_later(name):
+    check_case(DISPLAYS, name)
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+def test_variables_that_begin_as_numbers_hold_what_they_are_given(name):
+    check_case(NUMBERS, name)
+
+
+def test_what_is_summed_up_from_zero_has_a_gradient():
+    body = "loss = 0.0\nfor r in x:\n loss += (r * r).sum()\nreturn loss"
+    scripted = jitlite.script(compile_source(source_of("x: Tensor", body))["f"])
+    x = T34.clone().requires_grad_()
+    scripted(x).backward()
+    assert torch.equal(x.grad, 2 * T34)
+
+
+def test_libtorch_reads_loops_over_a_number_that_becomes_a_tensor(tmp_path):
+    body = "total = 0\nfor r in x:\n total += r.sum()\nreturn total"
+    jitlite.save(jitlite.script(compile_source(source_of("x: Tensor", body))["f"]), tmp_path / "f.pt")
+    assert torch.jit.load(tmp_path / "f.pt")(T34) == T34.sum()
+
+
 @pytest.mark.parametrize("name", LITERALS)
 def test_uses_tell_the_type_of_what_begins_empty(name):
     check_case(LITERALS, name, head=HEAD)
@@ -125,6 +225,9 @@ def test_uses_tell_the_type_of_what_begins_empty(name):
     "body",
     [
         "xs = []\nxs.append('a')\nxs.append(n)",
+        "xs = [0] * n\nxs[0] = 'a'",
+        "xs = [None] * n\nxs[0] = 'a'\nxs[1] = n",
+        "k = 0\nif n > 1:\n k = 'a'",
         "d = {}\nd['a'] = n\nd[n] = n",
         "d = {}\nd['a'] = n\nd['b'] = 'b'",
         "y = None\nfor i in range(n):\n y = 'a'\ny += 1",

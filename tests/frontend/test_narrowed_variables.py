@@ -104,7 +104,7 @@ def test_declared_types_of_other_kinds(name):
         ("assert n is not None\ntry:\n    n = None\nexcept ValueError:\n    k = n + 1", "Optional[int]"),
         ("assert n is not None\ntry:\n    n = 4\n    n = None\nexcept ValueError:\n    k = n + 1", "Optional[int]"),
         ("assert n is not None\nfor i in (1, 2):\n    n = 5\n    n = None\n    if i == k:\n        break", "previously had type int"),
-        ("k = 5\nfor i in range(2):\n    k = None", "previously had type int"),
+        ("k = 5\nfor i in range(2):\n    k = 'a'", "previously had type int"),
         ("if n is None:\n    return 1\nfor i in range(2):\n    n = 'a'", "previously had type int"),
     ],
     ids=["loop", "continue", "handler", "handler of two", "rounds", "declared", "declared otherwise"],

@@ -1,4 +1,4 @@
-"""Variables that only the body of a loop sets have a value behind it where the body ran, as in Python."""
+"""Variables that only some ways set have a value where one of these was taken, as in Python."""
 
 from __future__ import annotations
 
@@ -101,6 +101,168 @@ LOOPS: Table = {
 @pytest.mark.parametrize("name", LOOPS)
 def test_what_a_loop_sets_is_known_behind_it(name):
     check_case(LOOPS, name, {"caught": "has no"}, K)
+
+
+BRANCHES: Table = {
+    "one branch": ("n: int", "if n > 1:\n y = n\nreturn y", [[1], [2]]),
+    "read in a branch": ("n: int", "if n > 1:\n y = n * 2\nz = 3\nif n > 1:\n z = y + 1\nreturn z", [[1], [2]]),
+    "a tensor": (
+        "x: Tensor, c: bool",
+        "if c:\n y = x * 2\nout = x + 1\nif c:\n out = out + y\nreturn out",
+        [[T34, True], [T34, False]],
+    ),
+    "elif": ("n: int", "if n > 2:\n y = 'a'\nelif n > 1:\n y = 'b'\nreturn y", [[1], [2], [3]]),
+    "two tests": ("n: int", "if n > 1:\n y = n\nif n <= 1:\n y = -n\nreturn y", [[1], [2]]),
+    "two tests, one of None": ("n: int", "if n > 1:\n y = n\nif n < 1:\n y = None\nreturn y", [[0], [1], [2]]),
+    "while": ("n: int", "while n > 0:\n if n == 2:\n  found = n\n n -= 1\nreturn found", [[1], [3]]),
+    "break and continue": (
+        "n: int",
+        "for i in range(n):\n if i == 2:\n  y = i\n  break\n else:\n  z = i\n  continue\nreturn y, z",
+        [[1], [4], [0]],
+    ),
+    "continue keeps what there was": (
+        "n: int",
+        "for i in range(n):\n if i == 1:\n  continue\n else:\n  y = i\nreturn y",
+        [[0], [1], [2], [3]],
+    ),
+    "added to": ("n: int", "if n > 1:\n y = 3\ny += n\nreturn y", [[1], [2]]),
+    "named in a condition": ("n: int", "if n > 1 and (m := n * 2) > 5:\n pass\nreturn m", [[1], [2]]),
+    "match": ("n: int", "match n:\n case 1:\n  y = 1\n case 2:\n  y = 2\nreturn y", [[0], [1], [2]]),
+    "with": ("x: Tensor, c: bool", "with torch.no_grad():\n if c:\n  y = x * 2\nreturn y", [[T34, True], [T34, False]]),
+    "a loop over a tuple": ("n: int", "for k in (1, 'a'):\n if n > 0:\n  m = n\nreturn m", [[0], [1]]),
+    "annotated": ("n: int", "if n > 0:\n z: Optional[int] = None\nif n > 1:\n z = n\nreturn z", [[0], [1], [2]]),
+    "narrowed": (
+        "n: int, y: Optional[int]",
+        "if y is not None:\n z = y\nif n > 0:\n return z + 1\nreturn 0",
+        [[1, 1], [1, None], [0, None]],
+    ),
+    "a builtin's name": ("n: int", "if n > 1:\n max = n\nreturn max", [[1], [4]]),
+    "variables of comprehensions": (
+        "n: int",
+        "if n > 1:\n y = n\nzs = [y for y in ['a', 'b']]\nreturn y, zs",
+        [[1], [4]],
+    ),
+    "read by a function": ("n: int", "if n > 1:\n y = n\ndef g():\n return y\nreturn g() if n > 1 else 0", [[1], [2]]),
+    "deleted in a branch": ("n: int", "y = 1\nif n > 1:\n del y\nelse:\n y = 2\nreturn y", [[1], [2]]),
+    "deleted, and set again": (
+        "n: int",
+        "for i in range(n):\n y = i\nif n > 5:\n return 0\ndel y\nfor i in range(n - 2):\n y = i\nreturn y",
+        [[0], [1], [4], [6]],
+    ),
+    "deleted by an earlier iteration": (
+        "n: int",
+        "y = 1\nt = 0\nfor i in range(n):\n t += y\n del y\nreturn t",
+        [[0], [1], [2]],
+    ),
+    "the body of a try": (
+        "n: int, xs: List[int]",
+        "try:\n y = xs[n]\nexcept IndexError:\n pass\nreturn y",
+        [[0, [1]], [1, [1]]],
+    ),
+    "read by a handler": (
+        "n: int, xs: List[int]",
+        "try:\n v = xs[n]\n w = xs[n + 1]\nexcept IndexError:\n return v\nreturn v + w",
+        [[0, [1]], [0, []], [0, [1, 2]]],
+    ),
+    "read by a finally": (
+        "n: int, xs: List[int]",
+        "try:\n v = xs[n]\nfinally:\n if n < 1:\n  print(v)\nreturn v",
+        [[0, [1]], [0, []], [3, []], [1, [1, 2]]],
+    ),
+    "a handler": ("n: int, xs: List[int]", "try:\n xs[n]\nexcept IndexError:\n y = 1\nreturn y", [[0, [1]], [1, [1]]]),
+    "else of a try": (
+        "n: int, xs: List[int]",
+        "try:\n v = xs[n]\nexcept IndexError:\n pass\nelse:\n w = v\nreturn w",
+        [[0, [1]], [0, []]],
+    ),
+}
+
+TRIES = dict.fromkeys(
+    ("the body of a try", "read by a handler", "read by a finally", "a handler", "else of a try"), "has no try"
+)
+
+CARRIED: Table = {
+    "an int": ("n: int", "for i in range(n):\n if i > 0:\n  r = prev + i\n prev = i\nreturn r", [[0], [1], [3]]),
+    "its own start": (
+        "n: int",
+        "for i in range(n):\n if i == 0:\n  y = i + 10\n else:\n  y += 1\nreturn y",
+        [[0], [1], [3]],
+    ),
+    "a tensor": (
+        "x: Tensor",
+        "for i in range(len(x)):\n if i > 0:\n  h = h * 2 + x[i]\n else:\n  h = x[i]\nreturn h",
+        [[T34], [torch.ones(0)]],
+    ),
+    "a list": (
+        "n: int",
+        "for i in range(n):\n if i > 0:\n  xs.append(i)\n  t = xs[0] + len(xs)\n else:\n  xs = [i]\n"
+        "  t = 0\nreturn xs, t",
+        [[3], [0]],
+    ),
+    "a text": (
+        "n: int",
+        "for i in range(n):\n if i > 0:\n  a = prev.upper() + 'b'\n prev = str(i) + 'a'\nreturn a",
+        [[3], [1]],
+    ),
+    "loops in loops": (
+        "n: int",
+        "for i in range(n):\n for j in range(n):\n  if i > 0 or j > 0:\n   t = last + j\n  last = i + j\n"
+        "return t, last",
+        [[3], [1]],
+    ),
+    "while": ("n: int", "k = 0\nwhile k < n:\n if k > 0:\n  r = old * 2\n old = k\n k += 1\nreturn r", [[3], [1]]),
+    "continue": (
+        "n: int",
+        "for i in range(n):\n if i == 1:\n  continue\n if i > 1:\n  r = old * 2\n old = i\nreturn r",
+        [[3], [1]],
+    ),
+    "without a start": ("n: int", "for i in range(n):\n t += i\nreturn t", [[3], [0]]),
+    "deleted": (
+        "n: int",
+        "for i in range(n):\n if i > 1:\n  r = old * 2\n old = i\n if i == n - 2:\n  del old\nreturn r",
+        [[1], [2], [3], [4]],
+    ),
+    "a handler": (
+        "n: int, xs: List[int]",
+        "for i in range(n):\n try:\n  v = xs[i]\n except IndexError:\n  v = v + 10\nreturn v",
+        [[3, [1]], [3, []], [0, []]],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BRANCHES)
+def test_what_one_branch_sets_is_known_behind_it(name):
+    check_case(BRANCHES, name, TRIES)
+
+
+@pytest.mark.parametrize("name", CARRIED)
+def test_what_an_earlier_iteration_sets_is_known_before_the_line_that_sets_it(name):
+    check_case(CARRIED, name, TRIES)
+
+
+def test_what_is_never_read_costs_nothing():
+    function = compile_source(source_of("n: int", "if n > 1:\n y = n\n del y\nreturn n"))["f"]
+    assert "Uninitialized" not in str(jitlite.script(function).graph)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "if ys:\n x = 1\nif xs:\n x = 'a'\nreturn x",
+        "if ys:\n x = 1\nelse:\n x = 'a'\nreturn x",
+        "f = len\nif ys:\n f = 1\nreturn f",
+        "if ys:\n f = len\nif xs:\n f = 1\nreturn f",
+        "e = 5\ntry:\n x = xs[0]\nexcept IndexError as e:\n pass\nif ys:\n e = 1\nreturn e",
+        "if ys:\n f = len\nreturn f(xs)",
+        "for x in xs:\n y = z + x\nz = 1\nreturn y",
+        "for x in xs:\n y = z.no_such\n z = x\nreturn y",
+    ],
+)
+def test_a_variable_that_may_be_something_else_stays_unknown(body):
+    function = compile_source(source_of("xs: List[int], ys: List[str]", body))["f"]
+    with pytest.raises(CompileError) as caught:
+        jitlite.script(function)
+    assert caught.value.code == "J0102" and caught.value.hint and "HERE" in str(caught.value)
 
 
 @pytest.mark.parametrize(

@@ -549,9 +549,10 @@ def refused(body: str, message: str, hint: str = "") -> None:
 
 
 def test_what_the_body_may_not_have_set_cannot_be_read():
-    refused("try:\n    v = d[n]\nexcept KeyError:\n    print(v)\nreturn n", "may not have been set when the body")
-    refused("try:\n    v = d[n]\nexcept KeyError:\n    pass\nreturn v", "v is not defined in the handlers of the try")
-    refused("try:\n    v = d[n]\nfinally:\n    print(v)\nreturn v", "may not have been set when the body")
+    protected = "v = 'a'\nprint(v)\nif n > 1:\n    del v\ntry:\n    v = d[n]\n"
+    refused(f"{protected}except KeyError:\n    print(v)\nreturn n", "may not have been set when the body")
+    refused(f"{protected}except KeyError:\n    pass\nreturn v", "v is not defined in the handlers of the try")
+    refused(f"{protected}finally:\n    print(v)\nreturn v", "may not have been set when the body")
     refused("try:\n    n = d[n]\nexcept KeyError as e:\n    pass\nprint(e)\nreturn n", "undefined value e")
     refused("e = 1\ntry:\n    n = d[n]\nexcept KeyError as e:\n    pass\nreturn e", "e is deleted at the end")
 

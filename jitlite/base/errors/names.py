@@ -42,8 +42,10 @@ MAYBE_UNSET = ErrorKind(
     "J0102",
     "variable that is not set on every path",
     """
-    A variable is read where one of the ways to that place does not set it. Python raises UnboundLocalError if it
-    comes that way; a script has to know the variable and its type on every way. Set it before the branch or the loop.
+    A variable is read where the ways to that place give it values of different types, or one of them deletes it, or it
+    is a function that only one of them defines. A script has to know what the variable is. (Where a way does not set a
+    variable of one type, reading it raises Python's UnboundLocalError.) Set it before the branch or the loop, or give
+    it one type.
     """,
     wrong="""
 import jitlite
@@ -52,6 +54,8 @@ import jitlite
 def f(n: int) -> int:
     if n > 0:
         sign = 1
+    else:
+        sign = "minus"
     return sign
 """,
     right="""
@@ -59,9 +63,10 @@ import jitlite
 
 @jitlite.script
 def f(n: int) -> int:
-    sign = 0
     if n > 0:
         sign = 1
+    else:
+        sign = -1
     return sign
 
 print(f(3), f(-3))

@@ -11,6 +11,7 @@ from jitlite.base.source import SourceRange
 from jitlite.frontend.emit.conditional_assignment import store_placeholder
 from jitlite.frontend.emit.emitter import Emitter
 from jitlite.frontend.emit.local_functions import LocalFunction
+from jitlite.frontend.emit.possibly_set import note_possible
 from jitlite.frontend.emit.scope import Frame
 from jitlite.frontend.emit.symbolic_values import closed, emit_joined
 from jitlite.frontend.emit.values import SugaredValue
@@ -32,12 +33,21 @@ def merge_branches(
     blocks = {true[0], false[0]}
     if blocks <= em.leaving | em.jumping:
         (em.leaving if blocks <= em.leaving else em.jumping).add(em.frame.block)
+        _note_possible(em, true, false)
         return
     merge = _Merge(em, range, true, false, sides)
     for name in sorted({*true[1].types, *false[1].types}):
         merge.variable(name)
+    _note_possible(em, true, false)
     merge.join_functions()
     merge.note_functions()
+
+
+def _note_possible(em: Emitter, *branches: tuple[Block, Frame]) -> None:
+    """Note what only one of the branches sets, so that it may be read behind them."""
+    for block, frame in branches:
+        if block not in em.leaving and block.owner is not None:
+            note_possible(em.frame, frame, block.owner)
 
 
 class _Merge(Record, eq=True):

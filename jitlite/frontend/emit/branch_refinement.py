@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from jitlite.base.source import CompileError
 from jitlite.frontend.emit.attribute_refinement import path_of
 from jitlite.frontend.emit.emitter import Emitter
+from jitlite.frontend.emit.possibly_set import UnsetVariables
 from jitlite.frontend.emit.scope import Frame, Path, common_facts
 from jitlite.frontend.emit.values import SimpleValue, SugaredValue
 from jitlite.ir import types as T
@@ -113,7 +114,7 @@ class _State:
         self.reasons = dict(em.frame.reasons)
         self.merged = [r.merged for r in em.returns]
         self.blocks, self.lists = (set(em.leaving), set(em.jumping)), len(em.empty_literals)
-        self.unset, self.moves = dict(em.unset), set(em.moves)
+        self.unset = UnsetVariables(em.unset)
         self.last = em.frame.block.return_node.prev
 
     def restore(self) -> None:
@@ -130,7 +131,7 @@ class _State:
             r.merged = before
         em.leaving, em.jumping = self.blocks
         del em.empty_literals[self.lists :]
-        em.unset, em.moves = self.unset, self.moves
+        em.unset = self.unset
         while (new := em.frame.block.return_node.prev) is not None and new is not self.last:
             new.destroy()
 

@@ -177,6 +177,10 @@ class Builder:
         """A value that is never read."""
         return self.node("prim::Uninitialized", [], [type]).output
 
+    def convert_for_variable(self, type: Type, value: Value, range: SourceRange) -> Value:
+        """`value`, converted to the type of a variable that it is assigned to; unchanged where it cannot be."""
+        return self.convert(type, value, range)
+
     def convert(self, type: Type, value: Value, range: SourceRange) -> Value:
         """`value`, converted implicitly to `type` where TorchScript does that; unchanged where it cannot be."""
         infer_results([value.type], [type])

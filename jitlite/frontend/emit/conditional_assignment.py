@@ -40,7 +40,7 @@ def store_placeholder(em: Emitter, block: Block, name: str, type: Type) -> None:
     """At the end of a block, give a variable of another block a value that is never read."""
     with em.graph.inserting_at_end(block):
         value = em.uninitialized(type)
-        em.graph.insert("prim::Store", (value,), (), {"name": name})
+        em.unset.placeholders.add(em.graph.insert("prim::Store", (value,), (), {"name": name}))
 
 
 def keep_what_is_set(em: Emitter, names: set[str]) -> Kept:

@@ -76,7 +76,7 @@ def _list_of(em: Emitter, values: Sequence[Value], hint: Type | None, range: Sou
     common = T.unify_all([v.type for v in values], default_to_union=True)
     assert common is not None
     if not candidates:
-        return em.make_list(T.unshaped(common), values)
+        return em.note_display(_display(em, T.ListType.of(T.unshaped(common)), [], values, range))
     infer_results([common], candidates)
     fitting = [c for c in candidates if T.is_subtype(common, _element(c))]
     if not fitting and len(candidates) == 1:
@@ -85,6 +85,15 @@ def _list_of(em: Emitter, values: Sequence[Value], hint: Type | None, range: Sou
     if not fitting:
         raise _wrong_elements(hint, candidates, common, range)
     return _as_union(em, em.make_list(_element(_most_general(fitting, _element)), values), hint)
+
+
+def _display(em: Emitter, found: Type, keys: Sequence[Value], values: Sequence[Value], range: SourceRange) -> Value:
+    """A list or a dict, of the type that its elements have or, where more is put into it later, of another one."""
+    wanted = em.display_type(found, range)
+    element = wanted.contained[-1]
+    if wanted is not found:
+        values = [em.convert(element, v, range) for v in values]
+    return em.make_dict(wanted, keys, values) if isinstance(wanted, T.DictType) else em.make_list(element, values)
 
 
 def _empty_list(em: Emitter, candidates: Sequence[Type], hint: Type | None, range: SourceRange) -> Value:
@@ -191,7 +200,7 @@ def emit_dict(em: Emitter, expr: tree.DictLiteral, hint: Type | None) -> Sugared
         values = [_as_float(em, v, expr.range) for v in values]
     found = _dict_type(expr.range, [k.type for k in keys], [v.type for v in values])
     if not candidates:
-        return em.make_dict(found, keys, values)
+        return em.note_display(_display(em, found, keys, values, expr.range))
     return _as_union(em, em.make_dict(_fitting_dict(expr.range, hint, candidates, found), keys, values), hint)
 
 
@@ -318,11 +327,12 @@ def emit_list_comprehension(em: Emitter, expr: tree.ListComp, hint: Type | None)
         fitting = [c for c in candidates if T.is_subtype(common, _element(c))]
         if candidates and not fitting:
             raise _wrong_elements(hint, candidates, common, expr.element.range)
-        result.type = _most_general(fitting, _element) if fitting else T.ListType.of(T.unshaped(common))
+        found = em.display_type(T.ListType.of(T.unshaped(common)), expr.range)
+        result.type = _most_general(fitting, _element) if fitting else found
         em.op("aten::append", [result, element], range=expr.range)
 
     _emit_all(em, expr, is_open, emit_body)
-    return _as_union(em, result, hint if candidates else None)
+    return em.note_display(_as_union(em, result, hint if candidates else None))
 
 
 @expression(tree.DictComp)
@@ -340,11 +350,13 @@ def emit_dict_comprehension(em: Emitter, expr: tree.DictComp, hint: Type | None)
         keys.append(key.type)
         values.append(value.type)
         found = _dict_type(expr.range, keys, values)
-        result.type = _fitting_dict(expr.range, hint, candidates, found, generated=True) if candidates else found
+        result.type = em.display_type(found, expr.range)
+        if candidates:
+            result.type = _fitting_dict(expr.range, hint, candidates, found, generated=True)
         em.op("aten::_set_item", [result, key, value], range=expr.range)
 
     _emit_all(em, expr, is_open, emit_body)
-    return _as_union(em, result, hint if candidates else None)
+    return em.note_display(_as_union(em, result, hint if candidates else None))
 
 
 def _with_variables_of_the_function(em: Emitter, expr: _C) -> tuple[_C, bool]:

@@ -37,11 +37,12 @@ from jitlite.frontend.emit.empty_literals import settle
 from jitlite.frontend.emit.interfaces import SeenTypes
 from jitlite.frontend.emit.known_values import LazyIterable
 from jitlite.frontend.emit.learned_types import LearningBuilder
+from jitlite.frontend.emit.loop_carried import read_in_loop
 from jitlite.frontend.emit.named_tuples import member_of_named_tuple
 from jitlite.frontend.emit.open_types import is_tuple_of_any_length
 from jitlite.frontend.emit.plain_methods import method_of_plain_value
-from jitlite.frontend.emit.possibly_set import read_possible
-from jitlite.frontend.emit.return_types import ReturnTypes, Unset, hint_for_result
+from jitlite.frontend.emit.possibly_set import UnsetVariables, read_possible
+from jitlite.frontend.emit.return_types import ReturnTypes, hint_for_result
 from jitlite.frontend.emit.scope import Frame, Path, Refinements, RefinementSet
 from jitlite.frontend.emit.sequences import ListAsTuple, SequencePart, spread_list
 from jitlite.frontend.emit.sets import listed, method_of_set
@@ -105,6 +106,7 @@ class Emitter(LearningBuilder):
         self.resolver = definition.resolver
         self.frame = Frame(graph.block, None, starts_function=True)
         self.frame.sugared.update(definition.variables)
+        self.frame.symbolic.update(definition.variables)
         self.leaving: set[Block] = set()
         """Blocks that end in return or raise."""
         self.jumping: set[Block] = set()
@@ -130,10 +132,7 @@ class Emitter(LearningBuilder):
         """The nested functions whose calls are being emitted, outermost first."""
         self.separate: dict[Any, Any] = {}
         """The script functions that recursive nested functions have become, by what their calls have in common."""
-        self.unset: dict[str, Unset] = {}
-        """Variables that need not be set where they are read; see `unset`."""
-        self.moves: set[Node] = set()
-        """Loads and Stores that hand on what a variable holds, set or not; see `unset`."""
+        self.unset = UnsetVariables()
         self.settled: dict[Value, RefinementSet] = {}  # what bools say of variables that `:=` sets
         self.seen_types = SeenTypes()
         self._temporaries = 0
@@ -258,8 +257,8 @@ class Emitter(LearningBuilder):
         if name.startswith(OUTSIDE):
             name = name.removeprefix(OUTSIDE)
             return BUILTINS.get(name) or self._from_outside(name, range)
-        found = self.frame.find(self, name) or read_possible(self, self.frame, self.unset, name)
-        found = found or BUILTINS.get(name)
+        found = self.frame.find(self, name) or read_possible(self, self.frame, self.unset.read, name)
+        found = found or BUILTINS.get(name) or read_in_loop(self, self.frame, self.body, self.unset.read, name)
         if found is not None:
             return found
         if name in self.frame.reasons:
@@ -310,12 +309,12 @@ class Emitter(LearningBuilder):
     def put_aside(self, name: str, temporary: str, type: Type) -> None:
         """Let a temporary have what a variable holds, which need not be set."""
         value = self.frame.load(self, name, type)
-        self.moves |= {value.node, self.graph.insert("prim::Store", (value,), (), {"name": temporary})}
+        self.unset.moves |= {value.node, self.graph.insert("prim::Store", (value,), (), {"name": temporary})}
 
     def take_back(self, temporary: str, name: str, type: Type, range: SourceRange) -> None:
         """Let a variable have again what was put aside."""
         value = self.frame.load(self, temporary, type)
-        self.moves |= {value.node, self.frame.store(self, name, value, type, range)}
+        self.unset.moves |= {value.node, self.frame.store(self, name, value, type, range)}
 
     def assign(self, name: str, value: SugaredValue, range: SourceRange, annotation: Type | None = None) -> None:
         if isinstance(value, ConstantValue) or value.is_made_anew:
@@ -323,6 +322,7 @@ class Emitter(LearningBuilder):
         _ = self.facts
         annotation = annotation or self.frame.declaration_of(name) or self.declared_by_use(self.frame, name, range)
         if isinstance(value, SimpleValue):
+            value = self.as_learned(value, annotation, range)
             self.seen_types.note(value.value.type)
         if annotation is not None:
             self.seen_types.note(annotation)

@@ -32,6 +32,7 @@ from jitlite.frontend.emit.callables import ExceptionClass, ExceptionInstance
 from jitlite.frontend.emit.conditional_assignment import store_placeholder
 from jitlite.frontend.emit.emitter import Emitter, statement
 from jitlite.frontend.emit.exits import FINALLY
+from jitlite.frontend.emit.possibly_set import note_possible
 from jitlite.frontend.emit.return_types import Unset
 from jitlite.frontend.emit.scope import Frame
 from jitlite.frontend.emit.statements import (
@@ -143,6 +144,7 @@ def _emit_except(em: Emitter, stmt: tree.TryStmt) -> None:
         body_frame.is_followed = True
         em.emit_statements(stmt.body)
     new = _new_variables(em, body_frame, stmt.range)
+    note_possible(em.frame, body_frame, node)
     if stmt.orelse and body not in em.leaving | em.jumping:
         _forget_narrower(em.frame, body_frame)
         _emit_else(em, stmt, (body, handler), new)
@@ -153,7 +155,7 @@ def _emit_except(em: Emitter, stmt: tree.TryStmt) -> None:
         _emit_clauses(em, stmt.handlers, caught, stmt.range)
         if isinstance(stmt, Guarded):
             handler_frame.types.update(new)
-            em.unset.update((name, Unset(t, node)) for name, t in new.items() if name not in em.unset)
+            em.unset.read.update((name, Unset(t, node)) for name, t in new.items() if name not in em.unset.read)
     merge_branches(em, stmt.range, (body, body_frame), (handler, handler_frame), _TRY_SIDES)
 
 
@@ -247,6 +249,7 @@ def _emit_clause(em: Emitter, clause: tree.Handler, caught: Value) -> None:
     if clause.name is not None:
         # no Store: the name is bound in this clause only, whatever a variable of that name is elsewhere
         em.frame.sugared[clause.name.name] = SimpleValue(caught)
+        em.frame.symbolic.add(clause.name.name)
     em.handled.append(caught)
     try:
         em.emit_statements(clause.body)
@@ -281,6 +284,7 @@ def _emit_finally(em: Emitter, stmt: tree.TryStmt) -> None:
     with em.graph.inserting_at_end(handler):
         em.node("prim::SetCell", [cell, caught], [], stmt.range)
     new = _new_variables(em, body_frame, stmt.range)
+    note_possible(em.frame, body_frame, node)
     _forget_narrower(em.frame, body_frame)
     with em.in_loop("none" if em.loop == "none" else "finally"):
         em.emit_statements(stmt.final)

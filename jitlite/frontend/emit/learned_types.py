@@ -1,7 +1,9 @@
-"""The types of `[]` and `{}` that are told by what is put into them.
+"""The types of `[]`, `{}`, `[None] * n` and `[0] * n` that are told by what is put into them.
 
     names = []               a List[Tensor], as in TorchScript
     names.append("a")        which does not fit
+
+A display of None, or of ints, may get more: its elements are Optional, or floats, then.
 
 A function that does not compile is emitted again. Then an operator that takes no such list says what type it had to be,
 and the function is emitted from its start with that type for the literal, until it compiles or nothing new is learned.
@@ -14,10 +16,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextvars import ContextVar
 from typing import TypeVar
 
+from jitlite.base.errors.names import MAYBE_UNSET
+from jitlite.base.errors.types import CHANGED_TYPE
 from jitlite.base.source import CompileError, SourceRange
 from jitlite.frontend.emit.builder import Builder
 from jitlite.frontend.emit.possibly_set import accesses
 from jitlite.frontend.emit.scope import Frame
+from jitlite.frontend.emit.values import SimpleValue
 from jitlite.frontend.syntax import tree
 from jitlite.ir import types as T
 from jitlite.ir.graph import Graph, Node, Value
@@ -33,6 +38,11 @@ MOST_ATTEMPTS = 40
 """How often a function is emitted at most: each time a literal gets another type, and few have more than two."""
 
 
+GUESSES: tuple[Type, ...] = (T.TENSOR, T.INT, T.STRING, T.ListType.of(T.TENSOR), T.ListType.of(T.INT))
+"""The types that a variable may have of which nothing is known yet, for the lines between its first use and the next
+assignment to it: most of what can be done with a value can be done with one of these."""
+
+
 class LearnedType(Exception):
     """Ends an attempt that has told the type of a literal."""
 
@@ -40,14 +50,25 @@ class LearnedType(Exception):
 class LearnedTypes:
     """What is known of the literals of a function, by where they stand."""
 
-    def __init__(self) -> None:
+    def __init__(self, converts_tensors: bool = False) -> None:
+        self.converts_tensors = converts_tensors
+        """Does a variable of numbers convert the tensors that it is given, as in TorchScript?"""
         self.types: dict[_Place, Type] = {}
         self.variables: dict[tuple[str, _Place], Type] = {}
-        """Of variables that begin as None."""
+        """Of variables that begin as None or as numbers."""
+
+        self.carried: dict[str, Type] = {}
+        """Of variables that a loop reads before it sets them, in an earlier iteration; see `loop_carried`."""
+        self._guessed: dict[str, int] = {}
+        """Which of `GUESSES` it is, where nothing has told the type."""
 
     def of(self, range: SourceRange, default: Type) -> Type:
         """The type of the literal at a place."""
         return self.types.get(_place(range), default)
+
+    def of_display(self, type: Type, range: SourceRange) -> Type:
+        """The type of a display whose elements have given it this type."""
+        return _widened(type, self.of(range, type)) if may_hold_more(type) else type
 
     def learn(self, literal: Value, type: Type) -> bool:
         """Note the type of a literal; says whether it is another one than before."""
@@ -57,12 +78,50 @@ class LearnedTypes:
         self.types[_place(range)] = type
         return True
 
-    def learn_variable(self, name: str, range: SourceRange | None, type: Type) -> bool:
-        """Note what a variable that is None at first may be given; says whether that is new."""
-        if range is None or (name, _place(range)) in self.variables:
+    def learn_variable(self, name: str, range: SourceRange | None, first: Type, type: Type) -> bool:
+        """Note what a variable that is None, or a number, at first may be given; says whether that is new."""
+        if range is None:
             return False
-        self.variables[name, _place(range)] = T.OptionalType.of(type)
+        place = name, _place(range)
+        before = self.variables.get(place, first)
+        wanted = _common(T.unshaped(before), type)
+        if wanted is None or wanted is before:
+            return False
+        self.variables[place] = wanted
         return True
+
+    def type_of_carried(self, name: str, stored: Type | None) -> Type:
+        """The type of a variable that a loop carries: what something has told, or `stored`, or a guess."""
+        if name not in self.carried:
+            if stored is None:
+                self._guessed[name] = 0
+            self.carried[name] = stored or GUESSES[0]
+        return self.carried[name]
+
+    def learn_carried(self, name: str, type: Type) -> bool:
+        """Note what a variable that a loop carries is given; says whether that is new."""
+        before = self.carried.get(name)
+        if before is None:
+            return False
+        is_guess = self._guessed.pop(name, None) is not None
+        wanted = type if is_guess else T.unify(before, type)
+        if wanted is None or wanted is before:
+            return False
+        self.carried[name] = wanted
+        return True
+
+    @property
+    def has_guesses(self) -> bool:
+        """Is there a variable of whose type nothing is known?"""
+        return bool(self._guessed)
+
+    def guess_again(self) -> bool:
+        """Take other types for the variables whose types are guesses; says whether there are any left."""
+        left = False
+        for name, number in self._guessed.items():
+            if number + 1 < len(GUESSES):
+                self._guessed[name], self.carried[name], left = number + 1, GUESSES[number + 1], True
+        return left
 
     def is_told(self, literal: Value) -> bool:
         """Has something told the type of the literal?"""
@@ -86,34 +145,65 @@ def with_learned_types(function: tree.Def, emit: Callable[[LearnedTypes | None],
     try:
         return emit(None)
     except CompileError as error:
-        if function in _LEARNING.get() or not any(map(_is_open, function.walk())):
+        is_open = error.code in (MAYBE_UNSET.code, CHANGED_TYPE.code) or any(map(_is_open, function.walk()))
+        if function in _LEARNING.get() or not is_open:
             raise
         failure = error
-    learned = LearnedTypes()
     token = _LEARNING.set(_LEARNING.get() | {function})
     try:
-        for _ in range(MOST_ATTEMPTS):
-            try:
-                return emit(learned)
-            except LearnedType:
-                continue
-    except CompileError as error:
-        failure = error
+        return _with_types_of_uses(emit, LearnedTypes(), failure)
+    except CompileError:
+        if not _is_of_tensor_for_number(failure):
+            raise
+        return _with_types_of_uses(emit, LearnedTypes(converts_tensors=True), failure)
     finally:
         _LEARNING.reset(token)
+
+
+def _with_types_of_uses(emit: Callable[[LearnedTypes], _R], learned: LearnedTypes, failure: CompileError) -> _R:
+    """What `emit` gives once it knows the types that it tells.
+
+    Args:
+        failure: what is wrong where nothing is known.
+    """
+    for _ in range(MOST_ATTEMPTS):
+        try:
+            return emit(learned)
+        except LearnedType:
+            continue
+        except CompileError as error:
+            if learned.guess_again():
+                continue
+            raise (failure if learned.has_guesses else error) from None
     raise failure
+
+
+def _is_of_tensor_for_number(error: CompileError) -> bool:
+    """Is the error that of a variable of numbers that is given a tensor?"""
+    numbers = [t.annotation for t in _NUMBERS]
+    return error.code == CHANGED_TYPE.code and error.expected in numbers and error.found == T.TENSOR.annotation
 
 
 def _is_open(at: tree.Tree) -> bool:
     """May uses tell the type of what is written here?"""
     match at:
         case tree.ListLiteral():
-            return not at.elements
+            return all(isinstance(e, tree.Const | tree.UnaryOp) for e in at.elements)
         case tree.DictLiteral():
-            return not at.keys
+            return all(isinstance(v, tree.Const | tree.UnaryOp) for v in at.values)
+        case tree.ListComp(element=kept) | tree.DictComp(value=kept):
+            return isinstance(kept, tree.Const | tree.UnaryOp)
         case tree.Apply(callee=tree.Var(name=name)):
             return name.name in ("list", "dict")
     return isinstance(at, tree.NoneLiteral)
+
+
+_NUMBERS: frozenset[Type] = frozenset({T.INT, T.FLOAT})
+
+
+def may_hold_more(display: Type) -> bool:
+    """May the elements of a display be of other types than those it begins with?"""
+    return isinstance(display, T.ListType | T.DictType) and display.contained[-1] in _NUMBERS | {T.NONE}
 
 
 class LearningBuilder(Builder):
@@ -123,6 +213,8 @@ class LearningBuilder(Builder):
         super().__init__(graph)
         self.learned: LearnedTypes | None = None
         self.empty_literals: list[Value] = []
+        self.displays: list[Value] = []
+        """Displays of None and of numbers, while something is learned."""
 
     def empty(self, type: Type, range: SourceRange) -> Value:
         """An empty literal, of this type unless something wants another."""
@@ -130,6 +222,16 @@ class LearningBuilder(Builder):
         literal = self.node(EMPTY_LITERAL, [], [type], range).output
         self.empty_literals.append(literal)
         return literal
+
+    def display_type(self, type: Type, range: SourceRange) -> Type:
+        """The type of a display, of this type unless more is put into it later."""
+        return type if self.learned is None else self.learned.of_display(type, range)
+
+    def note_display(self, display: Value) -> Value:
+        """Let what is put into a display later tell its type."""
+        if self.learned is not None and (may_hold_more(display.type) or self.learned.is_told(display)):
+            self.displays.append(display)
+        return display
 
     def op(
         self,
@@ -158,25 +260,40 @@ class LearningBuilder(Builder):
 
     def _learn_if_other(self, value: Value, wanted: Type, fits: bool) -> None:
         if not fits:
-            self._learn(value, wanted)
+            self._learn(value, wanted, of_displays=False)  # which are wrong where they are given
 
     def declared_by_use(self, frame: Frame, name: str, range: SourceRange) -> Type | None:
-        """The type of a variable that begins as None, where something has told what else it is given."""
+        """The type of a variable that begins as None or a number, where something has told what else it is given."""
         if self.learned is None or frame.is_defined(name):
             return None
         return self.learned.variables.get((name, _place(range)))
+
+    def convert_for_variable(self, type: Type, value: Value, range: SourceRange) -> Value:
+        is_exact = self.learned is None or not self.learned.converts_tensors
+        is_other = type in _NUMBERS and T.unshaped(value.type) is T.TENSOR
+        return value if is_exact and is_other else super().convert_for_variable(type, value, range)
+
+    def as_learned(self, value: SimpleValue, declared: Type | None, range: SourceRange) -> SimpleValue:
+        """The first value of a variable, of which something has told that it may be given floats, or tensors, later."""
+        if self.learned is not None and declared is T.FLOAT and value.value.type is T.INT:
+            return SimpleValue(self.convert(T.FLOAT, value.value, range))
+        if isinstance(declared, T.UnionType) and value.value.type in _NUMBERS:
+            return SimpleValue(self.cast(value.value, declared))  # which tells a loop of libtorch what it carries
+        return value
 
     def learn_variable(self, name: str, type: Type) -> None:
         """Learn from a variable that is given a value of a type which it has not.
 
         Raises:
-            LearnedType: it was an empty literal, or None, before.
+            LearnedType: it was an empty literal, None, or a number before.
         """
         if self.learned is None:
             return
+        if self.learned.learn_carried(name, T.unshaped(type)):
+            raise LearnedType
         for store in self._stores(name):
-            if store.input.type is T.NONE and type is not T.NONE:
-                if self.learned.learn_variable(name, store.range, type):
+            if store.input.type in _NUMBERS | {T.NONE}:
+                if self.learned.learn_variable(name, store.range, store.input.type, T.unshaped(type)):
                     raise LearnedType
             elif isinstance(type, T.ListType | T.DictType):
                 self._learn(store.input, type)
@@ -215,8 +332,11 @@ class LearningBuilder(Builder):
         if wanted is not None:
             self._learn(values[0], wanted)
 
-    def _learn(self, value: Value, wanted: Type) -> None:
+    def _learn(self, value: Value, wanted: Type, of_displays: bool = True) -> None:
         """Learn that a value had to be of a type, if it is, or is in, what an empty literal has begun.
+
+        Args:
+            of_displays: or what a display of None or of numbers has.
 
         Raises:
             LearnedType: that was not known.
@@ -224,17 +344,23 @@ class LearningBuilder(Builder):
         assert self.learned is not None
         is_new = False
         for root, depth in _roots(self, value, 0, set()):
-            literals = [root] if is_empty_literal(root) else self._literals_within(root) if depth else []
-            for literal in literals:
-                told, within = self.learned.is_told(literal), depth if literal is root else 0
+            for literal in self._literals(root, depth, of_displays):
+                told = literal in self.displays or self.learned.is_told(literal)
+                within = depth if literal is root else 0
                 is_new |= self.learned.learn(literal, _at_depth(literal.type, within, wanted, told))
         if is_new:
             raise LearnedType
 
+    def _literals(self, root: Value, depth: int, of_displays: bool) -> Iterable[Value]:
+        """The literals of which what is learned of a container, or of what is in it, may be true."""
+        is_literal = is_empty_literal(root) or root in self.displays
+        found = [root] if is_literal else self._literals_within(root) if depth else []
+        return (literal for literal in found if of_displays or is_empty_literal(literal))
+
     def _literals_within(self, display: Value) -> Iterator[Value]:
         """The empty literals in what makes a list or a dict."""
         outer = display.node.range
-        for literal in self.empty_literals:
+        for literal in [*self.empty_literals, *self.displays]:
             inner = literal.node.range
             if outer is not None and inner is not None and outer.start <= inner.start and inner.end <= outer.end:
                 yield literal
@@ -260,7 +386,7 @@ def _roots(b: LearningBuilder, value: Value, depth: int, seen: set[str]) -> Iter
     elif node.kind == "prim::If":
         for block in node.blocks:
             yield from _roots(b, block.outputs[node.outputs.index(value)], depth, seen)
-    elif node.kind == "prim::unchecked_cast":
+    elif node.kind == "prim::unchecked_cast" or (node.kind == "aten::mul" and isinstance(value.type, T.ListType)):
         yield from _roots(b, node.inputs[0], depth, seen)
     else:
         yield value, depth
@@ -285,6 +411,8 @@ def _widened(old: Type, wanted: Type) -> Type:
 def _common(a: Type, b: Type) -> Type | None:
     if {a, b} == {T.INT, T.FLOAT}:
         return T.FLOAT
+    if a in _NUMBERS and b is T.TENSOR:
+        return T.unify(a, b, default_to_union=True)
     if type(a) is type(b) and isinstance(a, T.ListType | T.DictType):
         return _widened(a, b)
     common = T.unify(a, b)

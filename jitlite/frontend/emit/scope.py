@@ -141,7 +141,9 @@ class Frame:
         self.reasons: dict[str, str] = {} if parent is None else parent.reasons
         """Why a variable is not defined, shared by all frames of a function."""
         self.possible: dict[str, Unset] = {}
-        """Variables that a loop before may have set; see `possibly_set`."""
+        """Variables that a loop or branch before may have set; see `possibly_set`."""
+        self.symbolic: set[str] = set() if parent is None else parent.symbolic
+        """Names that have meant what is no value of the graph, such as a function; shared by all frames."""
         self.facts: Refinements = {} if parent is None else dict(parent.facts)
         """What is known here of the types of attributes and of elements of tuples."""
         self.dropped: set[Path] = set()
@@ -327,6 +329,7 @@ class Frame:
         if simple is None:
             self._drop_rooted_at(name)
             self.sugared[name] = value
+            self.symbolic.add(name)
             self.types.pop(name, None)
             return
         if isinstance(simple.type, T.SetType) and is_empty_literal(simple):
@@ -369,7 +372,7 @@ class Frame:
                 hint="use another name",
             )
         outer = T.unshaped(outer)
-        converted = builder.convert(outer, simple, range)
+        converted = builder.convert_for_variable(outer, simple, range)
         if T.is_subtype(converted.type, outer):
             return converted
         return self._widen(builder, name, simple, outer, range)
@@ -380,7 +383,7 @@ class Frame:
         declared = self.declared_type(name)
         if declared is None or not T.is_subtype(outer, declared):
             raise error
-        converted = builder.convert(T.unshaped(declared), value, range)
+        converted = builder.convert_for_variable(T.unshaped(declared), value, range)
         if not T.is_subtype(converted.type, declared):
             raise error
         self.too_narrow[name] = error

@@ -192,7 +192,7 @@ class _ControlFlowVariables:
             if outer_type is None:
                 continue
             # The body may run never or many times: carry what suits the value from before and the one from the body.
-            unified = T.unify(outer_type, body_types[name])
+            unified = T.unify(outer_type, body_types[name], default_to_union=True)
             if unified is None:
                 raise CHANGED_TYPE(
                     f"variable '{name}' changes its type in the loop",

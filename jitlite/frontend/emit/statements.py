@@ -23,8 +23,8 @@ from jitlite.frontend.emit.known_values import KnownValue
 from jitlite.frontend.emit.library_calls import filtered
 from jitlite.frontend.emit.list_slices import delete_slice
 from jitlite.frontend.emit.objects import ObjectDefinition
-from jitlite.frontend.emit.possibly_set import read_possible
-from jitlite.frontend.emit.return_types import Returned
+from jitlite.frontend.emit.possibly_set import is_set_outside_loop, read_possible
+from jitlite.frontend.emit.return_types import Returned, Unset
 from jitlite.frontend.emit.scope import Condition, Frame
 from jitlite.frontend.emit.special_methods import call_magic, is_object
 from jitlite.frontend.emit.symbolic_values import closed
@@ -81,9 +81,15 @@ def emit_delete(em: Emitter, stmt: tree.Delete) -> None:
 
 
 def _delete_variable(em: Emitter, name: str, range: SourceRange) -> None:
-    if not em.frame.is_defined(name) and read_possible(em, em.frame, em.unset, name) is None:
+    if not em.frame.is_defined(name) and read_possible(em, em.frame, em.unset.read, name) is None:
         raise UNKNOWN_NAME(f"undefined value {name}", range)
-    em.frame.remove(name)
+    found, in_graph = em.frame.type_of(name), em.frame.graph_name(name)
+    is_repeated = is_set_outside_loop(em.frame, name)
+    if em.frame.remove(name) and found is not None:
+        mark = em.graph.insert("prim::Store", (em.uninitialized(found),), (), {"name": in_graph})
+        em.unset.deletions.add(mark)
+        if is_repeated:
+            em.unset.read.setdefault(in_graph, Unset(found, mark))
 
 
 def _delete_item(em: Emitter, target: tree.Subscript, range: SourceRange) -> None:

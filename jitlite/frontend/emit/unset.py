@@ -1,8 +1,8 @@
 """Variables that may not have been set where they are read.
 
 A `with` whose manager ended an exception goes on behind its body, though not all of the body has run, and the body of a
-loop need not run at all (`possibly_set.py`). As in Python, a variable that is first set in there may then be read or
-not, depending on how far the body came. So a flag goes with it, and reading it looks at the flag:
+loop, or a branch, need not run at all (`possibly_set.py`). As in Python, a variable that is first set in there may then
+be read or not, depending on how far the body came. So a flag goes with it, and reading it looks at the flag:
 
                                           prim::Store[name="$has x"](%false)
     prim::Store[name="x"](%a)       =>    prim::Store[name="x"](%a)
@@ -14,10 +14,13 @@ not, depending on how far the body came. So a flag goes with it, and reading it 
                                           %v : int = prim::Load[name="x"]()
 
 Where the flag is known to be true, later steps and passes remove the test. What the compiler puts aside and takes back,
-for an `else`, is neither read nor set: the flag stays as it is.
+for an `else`, is neither read nor set: the flag stays as it is. `del x` takes the flag back. As the variable exists
+from its start, no block needs a placeholder for it, which would hide what an earlier iteration has set.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterable
 
 from jitlite.base.source import SourceRange
 from jitlite.frontend.emit.callables import ExceptionClass
@@ -31,20 +34,42 @@ from jitlite.ir.traits import Trait
 
 def check_reads(em: Emitter) -> None:
     """Let reading a variable that has not been set raise an UnboundLocalError."""
-    for name, variable in em.unset.items():
-        found = list(accesses(em.graph.block, name))
-        flag = f"$has {name}"
-        with em.graph.inserting_before(_first(em, name, variable)):
-            _store(em, flag, False)
-            em.graph.insert("prim::Store", (em.uninitialized(variable.type),), (), {"name": name})
+    for name, variable in em.unset.read.items():
+        first = _first(em, name, variable)
+        if first is not variable.node or first.kind == "prim::Loop":
+            # the variable exists wherever a block might need a placeholder for it
+            _drop(n for n in accesses(em.graph.block, name) if _is_placeholder(em, n, variable))
+        found = [n for n in accesses(em.graph.block, name) if n not in em.unset.moves]
+        with em.graph.inserting_before(first):
+            _store(em, _flag(name), False)
+            if variable.node not in em.unset.deletions:  # else it has a value before
+                em.graph.insert("prim::Store", (em.uninitialized(variable.type),), (), {"name": name})
         for node in found:
-            if node in em.moves:
-                continue
-            if node.kind == "prim::Store":
-                with em.graph.inserting_before(node):
-                    _store(em, flag, True)
-            else:
-                _check(em, node, name, flag, variable.node.range)
+            _follow(em, node, name, variable)
+    _drop(node for node in em.unset.deletions if node.attributes["name"] not in em.unset.read)
+
+
+def _flag(name: str) -> str:
+    """The variable that says whether another one has been set."""
+    return f"$has {name}"
+
+
+def _follow(em: Emitter, node: Node, name: str, variable: Unset) -> None:
+    """Let a Store set the flag of a variable, and a Load look at it."""
+    if node.kind == "prim::Load":
+        _check(em, node, name, variable.node.range)
+        return
+    with em.graph.inserting_before(node):
+        _store(em, _flag(name), node not in em.unset.deletions)
+
+
+def _drop(stores: Iterable[Node]) -> None:
+    for node in list(stores):
+        node.destroy()
+
+
+def _is_placeholder(em: Emitter, node: Node, variable: Unset) -> bool:
+    return node in em.unset.placeholders and T.is_subtype(T.unshaped(node.input.type), variable.type)
 
 
 def _first(em: Emitter, name: str, variable: Unset) -> Node:
@@ -53,15 +78,16 @@ def _first(em: Emitter, name: str, variable: Unset) -> Node:
     Elsewhere the name may be that of another variable, of another type; a loop hands on what the one before has set.
     """
     first = next(em.graph.block.nodes, None)
-    stored = (n.input.type for n in all_accesses(em.graph, name) if n.kind == "prim::Store")
-    if first is not None and all(T.is_subtype(t, variable.type) for t in stored):
+    stored = (T.unshaped(n.input.type) for n in all_accesses(em.graph, name) if n.kind == "prim::Store")
+    assert first is not None
+    if variable.node in em.unset.deletions or all(T.is_subtype(t, variable.type) for t in stored):
         return first
-    return _outermost_loop(variable.node) if variable.node.kind == "prim::Loop" else variable.node
+    return _outermost_loop(variable.node)
 
 
-def _outermost_loop(loop: Node) -> Node:
-    """The outermost loop around a loop, in the same function."""
-    found, around = loop, loop
+def _outermost_loop(node: Node) -> Node:
+    """The outermost loop around a node in the same function; where there is none, the node."""
+    found, around = node, node
     while around.block is not None and around.block.owner is not None:
         around = around.block.owner
         if around.has(Trait.FUNCTION_SCOPE):
@@ -75,12 +101,12 @@ def _store(em: Emitter, name: str, value: bool) -> None:
     em.graph.insert("prim::Store", (em.graph.insert_constant(value),), (), {"name": name})
 
 
-def _check(em: Emitter, load: Node, name: str, flag: str, range: SourceRange | None) -> None:
+def _check(em: Emitter, load: Node, name: str, range: SourceRange | None) -> None:
     text = f"cannot access local variable '{name}' where it is not associated with a value"
     range = load.range or range
     assert range is not None
     with em.graph.inserting_before(load), em.at(range):
-        known = em.graph.insert("prim::Load", (), (T.BOOL,), {"name": flag}).output
+        known = em.graph.insert("prim::Load", (), (T.BOOL,), {"name": _flag(name)}).output
         test = em.node("prim::If", [known], [])
         test.add_block()
         with em.graph.inserting_at_end(test.add_block()):

@@ -42,6 +42,12 @@ def first_assignment(function: tree.Def, name: str) -> SourceRange | None:
     return next((at.range for assigned, at in _assignments(function) if assigned == name), None)
 
 
+def is_assigned_within(function: tree.Def, name: str, range: SourceRange) -> bool:
+    """Does a part of a function, such as a loop, assign a variable?"""
+    places = (at.range for assigned, at in _assignments(function) if assigned == name)
+    return any(range.source is at.source and range.start <= at.start and at.end <= range.end for at in places)
+
+
 def why_unset(function: tree.Def, name: str) -> tuple[str, str]:
     """Why a variable of a function may have no value where it is read, and a way out."""
     shown = display_name(name)
