@@ -27,7 +27,7 @@ class ExampleArguments:
 
     def __call__(self, example: object, place: str) -> Any:
         if isinstance(example, torch.Tensor):
-            return self._tensor(example, place)
+            return self.tensor(example, place)
         if isinstance(example, dict):
             return type(example)((k, self(v, f"{place}[{k!r}]")) for k, v in example.items())
         if isinstance(example, list):
@@ -42,7 +42,8 @@ class ExampleArguments:
             return tuple(self(v, f"{place}[{i}]") for i, v in enumerate(example))
         return type(example)(*(self(v, f"{place}.{name}") for name, v in zip(names, example, strict=True)))
 
-    def _tensor(self, tensor: torch.Tensor, place: str) -> torch.Tensor:
+    def tensor(self, tensor: torch.Tensor, place: str) -> torch.Tensor:
+        """What the function is called with instead of a tensor."""
         if self._sizes is not None:
             tensor = self._sizes.fake(place, tensor)
         elif self._fake_mode is not None and not hasattr(tensor, "fake_mode"):
@@ -55,7 +56,7 @@ class ExampleArguments:
         return tensor
 
 
-def _named_tensors(module: torch.nn.Module) -> Iterator[tuple[dict[str, Any], str, str, str]]:
+def named_tensors(module: torch.nn.Module) -> Iterator[tuple[dict[str, Any], str, str, str]]:
     """Where the tensors of a module and its submodules are: the dict and the key, their kind and their name."""
     for prefix, inner in module.named_modules():
         holders = (("parameter", inner._parameters), ("buffer", inner._buffers), ("attribute", vars(inner)))
@@ -71,7 +72,7 @@ def state_of(module: torch.nn.Module | None, fake_mode: Any) -> Iterator[State]:
     state: State = {}
     exchanged: list[tuple[dict[str, object], str, object]] = []
     fakes: dict[int, torch.Tensor] = {}
-    for holder, key, kind, name in [] if module is None else list(_named_tensors(module)):
+    for holder, key, kind, name in [] if module is None else list(named_tensors(module)):
         tensor = holder[key]
         if fake_mode is not None:
             fake = fakes.get(id(tensor))
@@ -90,7 +91,7 @@ def state_of(module: torch.nn.Module | None, fake_mode: Any) -> Iterator[State]:
 def by_tensor(module: torch.nn.Module | None, state: State) -> Iterator[tuple[torch.Tensor, Any]]:
     """The tensors that the module has now, each once, with what is known of them."""
     seen: set[int] = set()
-    for holder, key, _, _ in [] if module is None else _named_tensors(module):
+    for holder, key, _, _ in [] if module is None else named_tensors(module):
         tensor = holder[key]
         if id(tensor) in state and id(tensor) not in seen:
             seen.add(id(tensor))

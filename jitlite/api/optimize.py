@@ -37,6 +37,8 @@ _P = ParamSpec("_P")
 _R = TypeVar("_R")
 _R_co = TypeVar("_R_co", covariant=True)
 _PLAIN = (torch.Tensor, torch.nn.Parameter)
+_MOST_FORGOTTEN = 64
+"""So often it is tried again to make a variant of a kind of arguments that the model raised an error for."""
 _MOST_VARIANTS = 8
 """A model has variants for at most so many kinds of arguments. Others run it as it was."""
 
@@ -125,6 +127,7 @@ class Dispatcher(Record, frozen=False):
         identities: of the parameters and buffers that the variants were made for.
         reasons: why calls ran the model as it was, and how often.
         not_prepared: why the examples have no variant; "" where they have one.
+        forgotten: how often a kind of arguments was forgotten again, as the model raised an error.
     """
 
     original: Callable[..., object]
@@ -135,11 +138,16 @@ class Dispatcher(Record, frozen=False):
     identities: tuple[int, ...] = ()
     reasons: dict[str, int] = field(default_factory=dict)
     not_prepared: str = ""
+    forgotten: int = 0
 
     def __call__(self, *args: object, **kwargs: object) -> object:
         variant = self._variant_for(args, kwargs)
         if isinstance(variant, str):
-            return self._run_original(variant, args, kwargs)
+            try:
+                return self._run_original(variant, args, kwargs)
+            except Exception:
+                self._forget(variant)
+                raise
         try:
             found = variant.run(*args)
         except Exception:
@@ -152,6 +160,13 @@ class Dispatcher(Record, frozen=False):
     def prepare(self, args: Sequence[object]) -> Variant | str:
         """The variant for these arguments, which is made where there is none yet."""
         return self._variant_for(args, {})
+
+    def _forget(self, reason: str) -> None:
+        """Have other arguments of a kind decide about it: for these the model itself raised an error."""
+        for kind, found in list(self.variants.items()):
+            if found is reason and self.forgotten < _MOST_FORGOTTEN:
+                self.forgotten += 1
+                self.variants.pop(kind, None)
 
     def _run_original(self, reason: str, args: Sequence[object], kwargs: Mapping[str, object]) -> object:
         self.reasons[reason] = self.reasons.get(reason, 0) + 1

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, ParamSpec, TypeVar,
 
 import torch
 
+from jitlite.api.dispatch_inputs import named_arguments
 from jitlite.api.dispatch_trace import DispatcherOptions, trace_dispatched, trace_methods
 from jitlite.api.trace_checks import TracingCheckError, check_shapes_of, check_trace_of, copied
+from jitlite.api.trace_halves import Floats, trace_of_halves
 from jitlite.api.traced_module import (
     TopLevelTracedModule,
     TracedFunction,
@@ -93,6 +95,7 @@ def trace(
     _store_inputs: object = True,
     check_shapes: bool = False,
     level: str = "python",
+    halves_as_float: bool = False,
     **options: object,
 ) -> Any:
     """Record what a function or module does with example inputs: a function or module that does it with any inputs.
@@ -120,6 +123,8 @@ def trace(
         check_shapes: try other sizes of the dimensions of the inputs, too, and say what the trace has frozen.
         level: "python" records the operators that Python calls; "dispatcher" those that reach the dispatcher, below
             autograd, for inputs like the examples only.
+        halves_as_float: float32 tensors stand for half arguments, parameters and buffers while the function is traced.
+            The trace takes and has the halves, and its `halves` names them; `cast_by_policy` says where they are cast.
         options: of traces at the dispatcher; see `DispatcherOptions`.
 
     Raises:
@@ -138,6 +143,10 @@ def trace(
         )
         return func
     __tracebackhide__ = True
+    if halves_as_float:
+        chosen = {"check_trace": check_trace, "check_tolerance": check_tolerance, "strict": strict, "level": level}
+        chosen |= {"_force_outplace": _force_outplace, "_store_inputs": False, "check_shapes": check_shapes}
+        return _trace_halves(func, (example_inputs, example_kwarg_inputs, check_inputs), chosen, bool(_store_inputs))
     with HiddenFrames():
         if _is_dispatched(level, options):
             check = check_trace, check_tolerance
@@ -156,6 +165,40 @@ def trace(
         again = partial(_trace_function, func, strict=strict, out_of_place=_force_outplace)
         comparison = _Checks(compared if check_trace else [], check_shapes, check_tolerance)
         return comparison.run(func, again(inputs), inputs, again)
+
+
+def _trace_halves(
+    func: Callable[..., object],
+    given: tuple[object, Mapping[str, object] | None, object],
+    options: Mapping[str, object],
+    stores: bool,
+) -> object:
+    """A trace that is made on float32 tensors instead of halves.
+
+    Args:
+        given: the examples by position and by keyword, and those to check the trace with.
+        options: those of `trace`.
+        stores: is a traced module to keep the examples?
+    """
+    if options["level"] != "python":
+        raise ValueError("halves_as_float: a trace at the dispatcher holds for dtypes like those of its examples")
+    positional, by_keyword, compared = given
+    module = _module_of(func)
+    if by_keyword is None:
+        arguments, _ = named_arguments(func if module is None else module.forward, _as_tuple(positional), {})
+        examples = dict(arguments)
+    else:
+        examples = dict(by_keyword)
+
+    def traced(floats: Floats) -> object:
+        keywords, checks = floats(by_keyword, ""), floats(compared, "")
+        return _trace(func, floats(positional, ""), check_inputs=checks, example_kwarg_inputs=keywords, **options)
+
+    made = trace_of_halves(traced, module, examples)
+    if stores and isinstance(made, TopLevelTracedModule):
+        inputs = by_keyword if by_keyword is not None else positional
+        store_inputs(made, {"forward": inputs}, by_keyword=by_keyword is not None)
+    return made
 
 
 class _Checks(NamedTuple):
@@ -297,6 +340,9 @@ def trace_graph(
     drop_unused(tracer.graph)
     run_passes(tracer.graph, "normalize_ops,dce")
     return (tracer.graph, result, before) if return_inputs else (tracer.graph, result)
+
+
+_trace: Callable[..., object] = trace
 
 
 # -- making them

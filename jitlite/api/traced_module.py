@@ -41,9 +41,11 @@ class TracedFunction(GraphIsSource):
     Attributes:
         mutations: what a call writes, of a trace at the dispatcher.
         gradient_names: what the gradients are of, of a trace of the backward pass.
+        halves: the arguments and tensors of the module that were half, of a trace with `halves_as_float`.
     """
 
     mutations: Sequence[Mutation] = ()
+    halves: Sequence[str] = ()
     gradient_names: Sequence[str] = ()
 
     def __init__(self, function: Function, python_function: Callable[..., Any]) -> None:
@@ -80,10 +82,11 @@ class TopLevelTracedModule(TracedModule):
     """A traced module that can be called; its submodules have the methods that it calls.
 
     Attributes:
-        mutations, gradient_names: as those of `TracedFunction`.
+        mutations, gradient_names, halves: as those of `TracedFunction`.
     """
 
     mutations: Sequence[Mutation] = ()
+    halves: Sequence[str] = ()
     gradient_names: Sequence[str] = ()
 
     __call__ = torch.nn.Module.__call__

@@ -30,11 +30,13 @@ class EngineCounters(Record, frozen=False):
         compiled: how many groups were compiled.
         hits: how often a group found that an equal one had been compiled.
         fallbacks: how often a group ran as a graph because its engine failed or refused.
+        runs: how often an engine has run a group.
     """
 
     compiled: int = 0
     hits: int = 0
     fallbacks: int = 0
+    runs: int = 0
 
 
 class Failure(Record):

@@ -56,6 +56,11 @@ class GroupUse(Record, frozen=False):
     failure: Failure | None = None
     refused: dict[str, int] = field(default_factory=dict)
 
+    def count_run(self) -> None:
+        """Count a call that the engine did."""
+        self.runs += 1
+        self.cache.counters.runs += 1
+
     def refuse(self, why: str) -> None:
         """Count a call that the engine did not take."""
         self.cache.counters.fallbacks += 1
@@ -97,7 +102,7 @@ class GroupRunner:
             found_by_graph = self._run_graph(inputs)  # it raises where the arguments are at fault
             self._fail(Failure(f"{type(error).__name__}: {error}", False))
             return found_by_graph
-        use.runs += 1
+        use.count_run()
         return found[0] if self._gives_one else tuple(found)
 
     def _types_of(self, inputs: Sequence[Operand]) -> tuple[object, ...]:
@@ -200,7 +205,7 @@ class _Counted:
         self._as_graph = as_graph
 
     def __call__(self, *inputs: Operand) -> object:
-        self._use.runs += 1
+        self._use.count_run()
         return self._as_graph(*inputs)
 
 

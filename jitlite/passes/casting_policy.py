@@ -25,7 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 import torch
 
@@ -123,7 +123,7 @@ def casting_policy(graph: Graph) -> bool:
 def cast_by_policy(
     graph: Graph,
     options: CastingOptions,
-    example_inputs: Sequence[Any] | None = None,
+    example_inputs: Sequence[object] | None = None,
     module: torch.nn.Module | None = None,
 ) -> bool:
     """Insert casts; says whether the graph changed.
@@ -137,7 +137,8 @@ def cast_by_policy(
         return False
     changed = _inline_with_scopes(graph)
     facts = facts_of(graph, example_inputs, module)
-    changed = _Casts(graph, options, facts).run() or changed
+    as_float = facts_of(graph, example_inputs, module, halves_as_float=True)
+    changed = _Casts(graph, options, facts, as_float).run() or changed
     for node in graph.all_nodes():
         node.scope = ""
     return changed
@@ -173,6 +174,47 @@ def _inline(graph: Graph, call: Node) -> None:
     call.destroy()
 
 
+def half_states(
+    graph: Graph,
+    example_inputs: Sequence[object] | None = None,
+    module: torch.nn.Module | None = None,
+    options: CastingOptions | None = None,
+) -> str:
+    """The text of a graph in which half and float32 tensors, and those that are either until casts are put in, say so.
+
+        %x : Half<-Float(2, 3)      half, and a float32 tensor stood for it in the trace
+        %y : half or float          a request for float32, which `cast_by_policy` is yet to decide
+
+    Args:
+        graph: it is not changed; calls are inlined in what is shown.
+        example_inputs, module: as for `cast_by_policy`.
+        options: where operands are cast to; "downcast_to_half" if not given.
+    """
+    shown = graph.copy()
+    _inline_with_scopes(shown)
+    facts, as_float = (facts_of(shown, example_inputs, module, halves_as_float=f) for f in (False, True))
+    casts = _Casts(shown, options or CastingOptions("downcast_to_half"), facts, as_float)
+    states = casts.states()
+    for node in shown.all_nodes():
+        node.scope = ""
+    text = str(shown)
+    for value, kind in states.items():
+        state = _state_text(kind, casts.facts.get(value, value.type), value.example_type)
+        text = text.replace(f"%{value.name} : {value.type}", f"%{value.name} : {state}", 1)
+    return text
+
+
+def _state_text(kind: Kind, known: Type, traced: Type | None) -> str:
+    if not isinstance(kind, torch.dtype):
+        return str(kind)
+    example = traced if isinstance(traced, TensorType) else known
+    sizes = example.sizes if isinstance(example, TensorType) else None
+    text = str(TensorType.of(kind, sizes, None))
+    if not isinstance(traced, TensorType) or traced.dtype in (None, kind):
+        return text
+    return f"{TensorType.of(kind, None, None)}<-{TensorType.of(traced.dtype, sizes, None)}"
+
+
 # -- what is half and what is float
 
 
@@ -192,6 +234,8 @@ class _Casts:
     graph: Graph
     options: CastingOptions
     facts: Mapping[Value, Type]
+    as_float: Mapping[Value, Type]
+    """What would be known were all halves float32: halves that meet floats hide what comes of them."""
     kinds: dict[Value, Kind] = field(default_factory=dict)
     targets: dict[Node, torch.dtype] = field(default_factory=dict)
     changed: bool = False
@@ -208,6 +252,14 @@ class _Casts:
             elif node in self.targets:
                 self._cast_operands(node, self.targets[node])
         return self.changed
+
+    def states(self) -> dict[Value, Kind]:
+        """What is half, float32, or either of them until it is decided, of all values that are one of these."""
+        nodes = list(self.graph.all_nodes())
+        for node in nodes:
+            self._decide(node)
+        values = (*self.graph.inputs, *(v for n in nodes for v in n.outputs))
+        return {v: kind for v in values if (kind := self.kind(v)) is not None}
 
     def kind(self, value: Value) -> Kind:
         """What is known about the elements of a tensor."""
@@ -234,8 +286,16 @@ class _Casts:
             self.targets[node] = target
         given = asked or target or self._followed(node, operands, kinds)
         for output in node.outputs if given is not None else ():
-            if self._declared(output) is not None or (target is not None and output.type is T.TENSOR):
+            if self._is_given(output, is_cast=target is not None):
                 self.kinds[output] = given
+
+    def _is_given(self, output: Value, is_cast: bool) -> bool:
+        """Is a result half or float32, be it that nobody knows which, as operands are of both?"""
+        if self._declared(output) is not None or (is_cast and output.type is T.TENSOR):
+            return True
+        own, seen = (known.get(output, output.type) for known in (self.facts, self.as_float))
+        is_unknown = isinstance(own, TensorType) and own.dtype is None
+        return is_unknown and isinstance(seen, TensorType) and seen.dtype in (HALF, FLOAT)
 
     def _followed(self, node: Node, operands: Sequence[Value], kinds: Sequence[Kind]) -> Kind:
         """What results are by what the operands are; normalizations follow the first."""

@@ -7,33 +7,64 @@ from typing import Any
 
 import torch
 
-from jitlite.ir.graph import Graph, Node, Value
+from jitlite.ir.graph import Graph, Node, Value, constant_of
 from jitlite.ir.types import TensorType, TupleType, Type
 from jitlite.passes.shapes import propagate
 
 
-def facts_of(graph: Graph, examples: Sequence[Any] | None, module: torch.nn.Module | None) -> dict[Value, Type]:
-    """What is known about each value for these arguments.
+def facts_of(
+    graph: Graph, examples: Sequence[object] | None, module: torch.nn.Module | None, *, halves_as_float: bool = False
+) -> dict[Value, Type]:
+    """What is known about each value for these arguments; with `halves_as_float`, were they float32 for half.
 
     Raises:
         ValueError: there are more or fewer of them than inputs.
     """
     copy, values = graph.copy_with_map()
-    types = None
-    if examples is not None:
-        given = [*([] if module is None else [module]), *examples]
-        if len(given) != len(copy.inputs):
-            hint = "" if module is not None else "; the graph of a method needs its module, too: module="
-            raise ValueError(f"the graph has {len(copy.inputs)} inputs, and {len(given)} were given{hint}")
-        types = [_refined(value.type, e) for value, e in zip(copy.inputs, given, strict=True)]
-    for node in list(copy.all_nodes()) if module is not None else ():
-        found = attribute_of(node, copy.inputs[0], module)
-        if isinstance(found, torch.Tensor):
-            with copy.inserting_before(node):
-                node.output.replace_all_uses_with(copy.insert_constant(found))
-            node.output.type = TensorType.from_tensor(found)
+    types = _types_of(copy, examples, module)
+    if module is not None:
+        _insert_attributes(copy, module)
+    if halves_as_float:
+        types = [_as_float(t) for t in types or [value.type for value in copy.inputs]]
+        _constants_as_float(copy)
     propagate(copy, types)
     return {ours: theirs.type for ours, theirs in values.items()}
+
+
+def _types_of(graph: Graph, examples: Sequence[object] | None, module: torch.nn.Module | None) -> list[Type] | None:
+    """The types of the inputs, as precise as the examples are."""
+    if examples is None:
+        return None
+    given = [*([] if module is None else [module]), *examples]
+    if len(given) != len(graph.inputs):
+        hint = "" if module is not None else "; the graph of a method needs its module, too: module="
+        raise ValueError(f"the graph has {len(graph.inputs)} inputs, and {len(given)} were given{hint}")
+    return [_refined(value.type, e) for value, e in zip(graph.inputs, given, strict=True)]
+
+
+def _insert_attributes(graph: Graph, module: torch.nn.Module) -> None:
+    """Have constants instead of the tensors that are read of a module."""
+    for node in list(graph.all_nodes()):
+        found = attribute_of(node, graph.inputs[0], module)
+        if isinstance(found, torch.Tensor):
+            with graph.inserting_before(node):
+                node.output.replace_all_uses_with(graph.insert_constant(found))
+            node.output.type = TensorType.from_tensor(found)
+
+
+def _as_float(t: Type) -> Type:
+    """The type with float32 for half, in tuples, too."""
+    if isinstance(t, TensorType):
+        return TensorType.of(torch.float32, t.sizes, t.strides, t.device) if t.dtype is torch.float16 else t
+    return t.with_contained([_as_float(part) for part in t.contained]) if isinstance(t, TupleType) else t
+
+
+def _constants_as_float(graph: Graph) -> None:
+    for node in list(graph.all_nodes()):
+        found = constant_of(node.output) if node.kind == "prim::Constant" else None
+        if isinstance(found, torch.Tensor) and found.dtype is torch.float16:
+            with graph.inserting_before(node):
+                node.output.replace_all_uses_with(graph.insert_constant(found.float()))
 
 
 def _refined(t: Type, example: object) -> Type:

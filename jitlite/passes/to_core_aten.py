@@ -100,7 +100,7 @@ def _makes_its_results(graph: Graph) -> bool:
 
 def lower_to_core_aten(
     graph: Graph,
-    example_inputs: Sequence[Any] | None = None,
+    example_inputs: Sequence[object] | None = None,
     *,
     allow: Collection[str] = (),
     module: torch.nn.Module | None = None,

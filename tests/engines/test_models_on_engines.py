@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-import re
 from collections.abc import Callable
 from functools import partial
 
 import pytest
 import torch
+from engine_checks import PACKAGES, assert_engine_computed, need, share_of
 from torch import Tensor, nn
 
 import jitlite
@@ -24,7 +24,6 @@ pytestmark = pytest.mark.slow
 BATCHES = (2, 3, 5, 8, 17)
 LEAST_SHARE = 0.95
 MOST_ERROR = 1e-4
-ENGINES = {"onnxruntime": ("onnx", "onnxruntime"), "iree": ("iree.compiler", "iree.runtime")}
 
 
 class Recurrent(nn.Module):
@@ -108,11 +107,10 @@ MODELS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
 }
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", PACKAGES)
 @pytest.mark.parametrize("name", MODELS)
 def test_a_model_is_in_groups_right_and_compiled_once(name, engine):
-    for package in ENGINES[engine]:
-        pytest.importorskip(package, reason=f"{package} is not installed: pip install 'jitlite[onnx,iree]'")
+    need(engine)
     make, shape = MODELS[name]
     torch.manual_seed(0)
     model = make().eval()
@@ -120,14 +118,7 @@ def test_a_model_is_in_groups_right_and_compiled_once(name, engine):
     with torch.no_grad():
         fast = jitlite.optimize(model, torch.randn(3, *shape), engine=engine, dynamic_shapes={parameter: [0]})
         errors = {batch: largest_difference(fast, model, torch.randn(batch, *shape)) for batch in BATCHES}
-    said = fast.explain()
-    found = re.search(r"(\d+) of (\d+) operators on tensors in (\d+) groups", said)
-    assert found is not None, said
-    inside, all_of_them, groups = map(int, found.groups())
-    assert inside >= LEAST_SHARE * all_of_them, said
-    assert "ran the model as it was" not in said, said
-    assert fast.counters.fallbacks == 0, said
-    assert fast.counters.compiled <= groups, said
+    assert_engine_computed(fast, LEAST_SHARE, most_compiled=share_of(fast).groups)
     assert max(errors.values()) <= MOST_ERROR, errors
 
 

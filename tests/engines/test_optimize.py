@@ -157,6 +157,7 @@ def test_sizes_that_are_not_said_to_vary_make_another_variant(net):
     assert fast.explain().count("a variant") == 2
 
 
+@pytest.mark.without_engine
 def test_gradients_training_and_modes_run_the_model_as_it_was(net):
     engine = Recording()
     fast = jitlite.optimize(net, inputs(2), engine=engine)
@@ -252,6 +253,7 @@ class Odd(nn.Module):
         return y.max(0) if self.way == "named" else y * 2
 
 
+@pytest.mark.without_engine
 @pytest.mark.parametrize("way", "writes counts draws prints view two named".split())
 def test_what_can_be_seen_is_left_to_the_model(way, capsys):
     engine = Recording()
@@ -273,6 +275,7 @@ def test_what_can_be_seen_is_left_to_the_model(way, capsys):
     assert engine.calls == 0 and "no variant" in fast.explain()
 
 
+@pytest.mark.without_engine
 def test_hooks_lists_and_layouts():
     net = nn.Sequential(nn.Linear(3, 3), nn.Tanh()).eval().requires_grad_(False)
     fast = jitlite.optimize(net, torch.ones(2, 3), engine=Recording())
@@ -331,8 +334,14 @@ def chain(x: Tensor, y: Tensor) -> Tensor:
     return torch.relu(z) - y
 
 
-@pytest.mark.parametrize("engine", [Recording(fail_at=1), Recording(fail_at=3), Recording(fail_compile=True)],
-                         ids=["first call", "third call", "compiling"])  # fmt: skip
+@pytest.mark.parametrize(
+    "engine",
+    [
+        pytest.param(Recording(fail_at=1), id="first call"),
+        pytest.param(Recording(fail_at=3), id="third call"),
+        pytest.param(Recording(fail_compile=True), id="compiling", marks=pytest.mark.without_engine),
+    ],
+)
 def test_a_failure_runs_the_graph_and_warns_once(engine):
     fast = jitlite.optimize(chain, (torch.ones(2), torch.ones(2)), engine=engine, dynamic_shapes=True)
     with warnings.catch_warnings(record=True) as told:
@@ -346,6 +355,7 @@ def test_a_failure_runs_the_graph_and_warns_once(engine):
     assert "run as a graph" in fast.explain()
 
 
+@pytest.mark.without_engine
 def test_a_refusal_is_no_warning():
     fast = jitlite.optimize(chain, (torch.ones(2), torch.ones(2)), engine=Recording(refuse=True))
     with warnings.catch_warnings():
@@ -354,6 +364,7 @@ def test_a_refusal_is_no_warning():
     assert "it refuses everything" in fast.explain()
 
 
+@pytest.mark.without_engine
 def test_errors_of_engines_can_be_raised():
     fast = jitlite.optimize(chain, (torch.ones(2), torch.ones(2)), engine=Scripts(fail_at=1))
     with options.override(engine_errors="raise"):
@@ -367,7 +378,18 @@ def test_errors_are_those_of_eager():
     with pytest.raises(RuntimeError, match=r"must match the size"):
         fast(torch.ones(2), torch.ones(3))
     check(fast, chain, torch.ones(3), torch.ones(3))
-    assert "run as a graph" not in fast.explain()
+    assert fast.counters.runs and "run as a graph" not in fast.explain()
+
+
+def test_arguments_that_raise_decide_nothing_about_others(net):
+    """No variant can be made for them; one is made for the next arguments of the kind."""
+    fast = jitlite.optimize(net, inputs(2), engine=Recording(), dynamic_shapes={"x": [0, 1]})
+    with torch.no_grad():
+        net.head.register_buffer("unused", torch.ones(1))  # what was made for the examples is gone
+        with pytest.raises(RuntimeError, match="channels"):
+            fast(torch.randn(2, 5, 12, 12))
+        check(fast, net, inputs(3))
+    assert fast.counters.runs and fast.explain().count("no variant") == 0, fast.explain()
 
 
 # -- what may be in groups
@@ -452,6 +474,7 @@ def test_effects_keep_their_order(engine, f, args, capsys):
     assert found[2].replace("tensor", "") == expected[2].replace("tensor", "")
 
 
+@pytest.mark.without_engine
 @pytest.mark.parametrize("given", [None, [], 3], ids=["none", "too few", "no sequence"])
 def test_an_engine_that_gives_what_it_must_not_is_done_without(net, given):
     class Wrong(Recording):

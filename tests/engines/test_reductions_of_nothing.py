@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from engine_checks import assert_engine_computed, small_engine
 from torch import nn
 
 import jitlite
@@ -54,13 +55,8 @@ class Reduced(nn.Module):
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(("name", "function", "dtype"), CASES, ids=lambda v: v if isinstance(v, str) else "")
 def test_of_what_may_be_empty(name, function, dtype):
-    from jitlite.engines.onnx.runtime import OnnxRuntime
-
-    class Small(OnnxRuntime):
-        least = 1
-
     model = Reduced(function).eval()
-    fast = jitlite.optimize(model, (torch.ones(5, 3, dtype=dtype),), Small(), {"x": [0]})
+    fast = jitlite.optimize(model, (torch.ones(5, 3, dtype=dtype),), small_engine("onnxruntime"), {"x": [0]})
     for rows in (5, 2, 4, 3, 0):
         x = torch.arange(rows * 3).reshape(rows, 3).to(dtype)
         try:
@@ -72,3 +68,4 @@ def test_of_what_may_be_empty(name, function, dtype):
             found = fast(x)
             assert found.dtype == expected.dtype
             torch.testing.assert_close(found, expected, equal_nan=True)
+    assert_engine_computed(fast, fallbacks=fast.counters.fallbacks, as_it_was=True)

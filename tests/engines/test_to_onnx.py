@@ -280,6 +280,7 @@ class Outer(nn.Module):
         return self.inner(x)
 
 
+@pytest.mark.without_engine
 @pytest.mark.parametrize(
     ("how", "form"),
     [("seen", "plain"), ("calls", "plain"), ("shapes", "plain"), ("seen", "script"), ("calls", "script")],
