@@ -10,8 +10,6 @@ from jitlite import report as reports
 from jitlite.base import options
 from jitlite.ir.unit import Function
 from jitlite.objects.function import ScriptFunction
-from jitlite.report.both import add_comparison
-from jitlite.report.stages import Gathered, finish, gather_into
 
 Switches = Mapping[str, object]
 
@@ -28,16 +26,16 @@ def page_of_two(
         ValueError: a switch does not have such values.
         Exception: what the function raises.
     """
-    found = [Gathered()]
-    found.append(Gathered(sources=found[0].sources))
+    found = [reports.stages.Gathered()]
+    found.append(reports.stages.Gathered(sources=found[0].sources))
     subjects = []
     for changes, gathered in zip(switches, found, strict=True):
         with options.override(**changes), _compiled_anew(function.__jitlite_function__):
             subjects.append(function._report_subject(*copy.deepcopy((tuple(args), dict(kwargs)))))
-            gather_into(subjects[-1], gathered)
+            reports.stages.gather_into(subjects[-1], gathered)
     first, second = (told(changes) for changes in switches)
-    add_comparison(found[0], found[1], (first, second))
-    finish(found[0])
+    reports.both.add_comparison(found[0], found[1], (first, second))
+    reports.stages.finish(found[0])
     return reports.page.page_of(subjects[0], found[0])
 
 
