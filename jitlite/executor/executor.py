@@ -317,8 +317,8 @@ class Executor(Exchanged):
                 if self._may_have_first:
                     self._get_background_ready()
                     self._general, self._first = first_plan(self.graph, arguments, self._make_plan)
-                    return self._current
-        return self._specialized or self.general  # another thread may have made it
+            return self._plan_of(arguments)  # it may be another thread's
+        return self._specialized or self.general
 
     @property
     def _may_have_first(self) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import random
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
@@ -289,3 +290,14 @@ def test_a_flag_that_is_no_truth_value_or_missing_is_left_open():
         scripted(torch.ones(2))
     scripted.wide = False
     assert torch.equal(scripted(torch.ones(2)), torch.ones(2))
+
+
+def test_threads_that_call_first_at_once_have_one_plan():
+    scripted = jitlite.script(nn.Sequential(nn.Linear(4, 4), nn.Dropout(), nn.BatchNorm1d(4)).eval())
+    executor = executor_of(scripted.forward.__jitlite_function__)
+    x = torch.ones(2, 4)
+    options.set_globally(specialize_after=100)
+    with ThreadPoolExecutor(4) as pool:
+        results = list(pool.map(lambda _: scripted(x), range(12)))
+    assert all(torch.equal(r, results[0]) for r in results)
+    assert executor.state().fallback is None
