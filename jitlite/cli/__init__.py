@@ -2,7 +2,7 @@
 
 Begin with `jitlite demo`. Then, for a function `fn` in a file `model.py` of yours:
 
-    jitlite show model.py                          which functions and modules the file has
+    jitlite list model.py                          which functions and modules the file has
     jitlite show model.py:fn                       what `fn` is compiled to
     jitlite run model.py:fn "ones(2, 3)" 5         call it, with Python's literals and torch's ones, rand, arange, ...
     jitlite explain model.py:fn "ones(2, 3)" 5     what is done to it, what is not, and why
@@ -20,9 +20,9 @@ All commands, of which `jitlite COMMAND --help` tells more:
     jitlite debug PROGRAM ARGS...     jitlite profile PROGRAM ARGS... [--trace OUT.json]
     jitlite bisect PROGRAM ARGS...
     jitlite dis PROGRAM               jitlite migrate PATH... [--to compile] [--diff] [--check]
+    jitlite list FILE.py|PROGRAM      jitlite passes
     jitlite demo                      jitlite doctor
-    jitlite passes                    jitlite options
-    jitlite cache [show|clear|limit SIZE]
+    jitlite options                   jitlite cache [show|clear|limit SIZE]
     eval "$(jitlite completion bash)"
 
 A program is FILE:FN, a module FILE:net, a part of it FILE:net.layer1, a method FILE:net.encode, a class FILE:Net with
@@ -55,6 +55,7 @@ if not asks_for_doctor():
     from jitlite.cli import (  # noqa: F401  # the other commands
         about,
         cache,
+        contents,
         convert,
         debug,
         functions,

@@ -52,11 +52,11 @@ def show_archive(options: argparse.Namespace) -> int:
     with open_archive(options.target) as reader:
         listing = describe(reader)
         text, data = view(reader, listing, options)
-    print(json.dumps({"archive": options.target, **data}, indent=1) if options.json else _harmless(text))
+    print(json.dumps({"archive": options.target, **data}, indent=1) if options.json else harmless(text))
     return 0
 
 
-def _harmless(text: str) -> str:
+def harmless(text: str) -> str:
     """The text without what a terminal would take for commands: names in an archive can be anything."""
     return _COMMANDS.sub(lambda found: ascii(found.group())[1:-1], text)
 

@@ -365,6 +365,7 @@ WORDS = {
     "convert": ["model.pt", "--to", "python", "-o", "made.py"],
     "migrate": ["old.py", "--diff"],
     "demo": [],
+    "list": ["model.py"],
 }
 """What each command is called with; `doctor` has tests of its own."""
 

@@ -81,7 +81,8 @@ PROGRAMS = {
     "graph": (["{txt}"], "aten::relu"),
 }
 LOOKS = {
-    "show": ["--stage", "graph"], "dis": [], "opt": ["-p", "dce"], "explain": ["ones(2, 2)"], "run": ["ones(2, 2)"],
+    "show": ["--stage", "graph"], "list": [], "dis": [], "opt": ["-p", "dce"], "explain": ["ones(2, 2)"],
+    "run": ["ones(2, 2)"],
     "bisect": ["ones(2, 2)"], "report": ["ones(2, 2)", "-o", "{folder}/report.html"],
     "profile": ["ones(2, 2)"], "debug": ["ones(2, 2)", "-c", "continue"],
     "convert": ["--to", "python", "-o", "{folder}/converted.py", "--force"],
@@ -118,7 +119,7 @@ def command(capsys, files):
 def test_every_command_that_takes_a_program_is_tried():
     taking = {name for name, c in COMMANDS.items() if any(WHAT in str(p.settings.get("metavar")) for p in c.parameters)}
     assert taking == set(LOOKS)
-    assert {name for name in taking if COMMANDS[name].takes("args")} == taking - {"dis", "opt"}
+    assert {name for name in taking if COMMANDS[name].takes("args")} == taking - {"dis", "list", "opt"}
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
@@ -128,13 +129,34 @@ def test_a_command_takes_a_program(command, name, program):
     options = LOOKS[name]
     if "--init" in words and COMMANDS[name].takes("args"):
         options = [option.replace("ones(2, 2)", "ones(2, 5)") for option in options]
-    if name == "convert" and program == "graph":
-        pytest.skip("a graph has no name of its own to be written under")
     status, out, err = command(name, *words, *options)
     assert status == 0, err
     assert out.strip()
     if name == "show":
         assert said in out
+
+
+def listed(command, *words):
+    status, out, err = command("list", *words, "--json")
+    assert status == 0, err
+    return {row["program"]: (row["kind"], row["place"]) for row in json.loads(out)}
+
+
+def test_what_there_is_is_listed_as_other_commands_call_it(command, files):
+    py, pt = str(files["py"]), str(files["pt"])
+    assert listed(command, "{py}") == {
+        f"{py}:plain": ("function", "line 7"), f"{py}:Net": ("class", "line 11"), f"{py}:Sized": ("class", "line 27"),
+        f"{py}:net": ("module", "line 11"), f"{py}:parts": ("module", listed(command, "{py}")[f"{py}:parts"][1]),
+        f"{py}:negated": ("function", "line 41"),
+    }  # fmt: skip
+    of_module = listed(command, "{py}:net")
+    assert [*of_module] == [f"{py}:net.encode", f"{py}:net.forward", f"{py}:net.layer1"]
+    assert of_module[f"{py}:net.encode"][1].endswith("model.py:17")
+    for name in of_module:
+        assert command("show", name)[0] == 0
+    assert [*listed(command, "{pt}")] == [f"{pt}:encode", f"{pt}:forward", "layer1"]
+    assert command("show", f"{pt}:encode", "--stage", "graph")[0] == 0
+    assert listed(command, "{txt}") == {str(files["txt"]): ("graph", "")}
 
 
 @pytest.mark.parametrize(("words", "said"), [
