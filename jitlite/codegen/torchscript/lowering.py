@@ -229,6 +229,7 @@ _CONSTRUCTS: dict[str, tuple[str, str]] = {
     "prim::ExceptionInfo": ("caught exceptions", "test for what may go wrong before it does"),
     "prim::PythonType": ("classes as values", "write its name"),
     "prim::Closure": ("functions as values", "give it as a function of its own"),
+    "python::print": ("print to sys.stderr, or without an end of line", "print whole lines to the standard output"),
     "python::int": ("int() with a base", "compute the number from the digits"),
     "python::hypot": ("math.hypot", "write math.sqrt(x * x + y * y)"),
     "python::dist": ("math.dist", "write the root of the sum of squares"),
