@@ -227,6 +227,8 @@ _CONSTRUCTS: dict[str, tuple[str, str]] = {
     "prim::RaiseFrom": ("way to raise an exception that was kept", "raise the exception where it is made"),
     "prim::IsException": ("caught exceptions", "test for what may go wrong before it does"),
     "prim::ExceptionInfo": ("caught exceptions", "test for what may go wrong before it does"),
+    "python::class_name": ("classes as values", "write its name"),
+    "python::exception_args": ("caught exceptions", "test for what may go wrong before it does"),
     "prim::PythonType": ("classes as values", "write its name"),
     "prim::Closure": ("functions as values", "give it as a function of its own"),
     "python::print": ("print to sys.stderr, or without an end of line", "print whole lines to the standard output"),

@@ -12,6 +12,7 @@ from jitlite.frontend.emit.definition import Scope
 from jitlite.frontend.emit.denotations import LibraryFunction
 from jitlite.frontend.emit.named_tuples import BoundFunction
 from jitlite.frontend.emit.possibly_set import accesses
+from jitlite.frontend.emit.sequences import ListAsTuple
 from jitlite.frontend.emit.values import Args, SimpleValue, SugaredValue
 from jitlite.ir import types as T
 from jitlite.ir.graph import Value
@@ -21,6 +22,11 @@ _CLASSES = (T.STRING, str), (T.INT, int), (T.FLOAT, float)
 
 def method_of_plain_value(scope: Scope, value: Value, name: str) -> SugaredValue | None:
     """The method of this name of a string, number or size; None where no function stands for it."""
+    if isinstance(scope, Builder):
+        if name == "args" and value.type is T.EXCEPTION:
+            return ListAsTuple(scope.op("python::exception_args", [value]))
+        if name == "__name__" and value.node.kind == "prim::PythonType":
+            return SimpleValue(scope.op("python::class_name", [value.node.inputs[0]]))
     if name == "numel" and (is_size(value) or _holds_sizes(value)):
         return _NumberOfElements(scope, value)
     original = next((getattr(cls, name, None) for t, cls in _CLASSES if t is value.type), None)
