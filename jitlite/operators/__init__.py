@@ -11,6 +11,7 @@ from jitlite.operators import (
     gradient_prims,
     pass_prims,
     prims,
+    printing,
     scalars,
     sets,
     strings,
@@ -19,5 +20,5 @@ from jitlite.operators import (
 
 __all__ = [
     "aliases", "builtin_functions", "containers", "debug_prims", "dispatcher", "exception_prims", "gradient_prims",
-    "pass_prims", "prims", "scalars", "sets", "strings", "tensors",
+    "pass_prims", "prims", "printing", "scalars", "sets", "strings", "tensors",
 ]  # fmt: skip

@@ -44,6 +44,18 @@ def exception_info(e: BaseException) -> tuple[Any, Any, Any]:
     return type(e), e, e.__traceback__
 
 
+@op("python::exception_args(Exception e) -> Any[]")
+def exception_args(e: BaseException) -> list[object]:
+    """`e.args`: what the exception was made with."""
+    return list(e.args)
+
+
+@op("python::class_name(Any value) -> str", traits=(Trait.NOT_FOLDED, Trait.SHOWS))
+def class_name(value: object) -> str:
+    """`type(value).__name__`."""
+    return type(value).__name__
+
+
 @op("prim::IsException(Exception e, str cls) -> bool")
 def is_exception(e: BaseException, cls: str) -> bool:
     """`isinstance(e, cls)`, for the class of this qualified name; an Error where there is no such class."""

@@ -120,7 +120,7 @@ def long_range():
 
 
 def keyword_of_print(x):
-    print(x, end="")
+    print(x, color="red")
 
 
 def builtin_as_value(x):
@@ -208,7 +208,7 @@ REFUSED = [  # function, a part of the message, what is underlined
     (keyword_of_slice, "Slice does not accept any keyword arguments", None),
     (no_range, "range expected at least 1 arguments, got 0", None),
     (long_range, "range expected at most 3 arguments, got 4", None),
-    (keyword_of_print, "print doesn't accept any keyword argument but sep", None),
+    (keyword_of_print, "print has no parameter 'color'", None),
     (builtin_as_value, "builtin cannot be used as a value", "torch.relu"),
     (class_as_value, "python value of type 'type' cannot be used as a value", "StringIO"),
     (class_of_modules, "cannot be compiled since it inherits from nn.Module", None),

@@ -184,6 +184,11 @@ ITERATION: Table = {
         "return isinstance(x.shape, tuple), isinstance(x.size(), (list, tuple)), isinstance(x.shape[1:], tuple)",
         [[T34]],
     ),
+    "numel of a size in a variable": (
+        "x: Tensor",
+        "s = x.shape\nt, u = x.size(), s[1:]\nif len(s) > 1:\n s = s[:-1]\nreturn s.numel(), t.numel(), u.numel()",
+        [[T34], [torch.ones(2, 3, 0)], [torch.ones(2)]],
+    ),
     "numel of a size": (
         "x: Tensor",
         "y = x.clone()\nreturn x.shape.numel(), x.size().numel(), x[0].shape[1:].numel(), len(x.shape), "

@@ -127,9 +127,48 @@ def test_ways_to_show(name):
     check_case(SHOWN, name, UNSAVED)
 
 
+PRINTED: Table = {
+    "end": (
+        "n: int",
+        "print(n, end='')\nprint(n, 'a', sep='', end='\\n\\n')\nprint(n, [1.5], end=' ')\nprint(end='x')",
+        [[3]],
+    ),
+    "a text that is computed": (
+        "n: int, s: str",
+        "for i in range(n):\n print(i, end=s if i < n - 1 else '\\n')",
+        [[3, ", "]],
+    ),
+    "tensors": ("x: Tensor", "print('x', x, x.shape, end='.')", [[torch.ones(2)]]),
+    "what is so anyway": (
+        "n: int",
+        "print(n, file=sys.stdout, flush=n > 1)\nprint(n, n, file=None, sep=None, end=None)\nprint(n, end='\\n')",
+        [[3]],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PRINTED)
+def test_keywords_of_print(name):
+    unsaved = dict.fromkeys(PRINTED.keys() - {"what is so anyway"}, "without an end of line")
+    check_case(PRINTED, name, unsaved, "import sys")
+
+
+def test_print_to_the_standard_error(capsys):
+    body = "print(n, [1.5], file=sys.stderr)\nprint(n, 3, sep='-', end='!', file=sys.stderr)"
+    function = compile_source(source_of("n: int", body, "import sys"))["f"]
+    scripted = jitlite.script(function)
+    written = {"__name__": "written"}
+    exec(jitlite.to_python(scripted).source, written)
+    for run in (function, scripted, written["f"]):
+        run(4)
+        assert capsys.readouterr() == ("", "4 [1.5]\n4-3!")
+
+
 REFUSED = {
     "return x.type()": "without a dtype",
-    "print(x, end='')": "doesn't accept any keyword argument but sep",
+    "print(x, color='red')": "no parameter 'color'",
+    "print(x, end=3)": "a text for 'end'",
+    "print(x, file=x)": "sys.stdout and sys.stderr only",
     "return repr(x, x)": "takes 1 to 1 arguments",
 }
 

@@ -645,6 +645,17 @@ def test_what_is_shown_is_what_python_shows(name):
         assert type(made) is type(wanted) and str(made) == str(wanted)
 
 
+def test_what_is_asked_of_exceptions_and_classes():
+    assert DECLARED["python::exception_args"].fn(ValueError("a", 2)) == ["a", 2]
+    assert DECLARED["python::class_name"].fn(torch.float32) == "dtype"
+
+
+def test_print_without_an_end_of_line(capsys):
+    DECLARED["python::print"].fn("a", "", False)
+    DECLARED["python::print"].fn("b", "!", True)
+    assert capsys.readouterr() == ("a", "b!")
+
+
 def test_a_range_that_is_shown():
     assert DECLARED["python::range"].fn(0, 5, 2) == range(0, 5, 2)
 

@@ -61,7 +61,7 @@ _IMPORTS = {
     "F": Import("torch.nn.functional", alias="F"),
     **{name: Import("typing", name) for name in ("Any", "Final", "NamedTuple", "Protocol")},
     **{name: Import(name) for name in ("builtins", "cmath", "enum", "functools", "itertools", "math", "operator", "re",
-                                       "string", "time", "warnings")},
+                                       "string", "sys", "time", "warnings")},
     "OrderedDict": Import("collections", "OrderedDict"), "Path": Import("pathlib", "Path"),
 }  # fmt: skip
 """What can be imported, by the name that it has in the source."""

@@ -409,6 +409,13 @@ class ReadableVocabulary:
     def warn(self, writer: PythonWriter, operation: Operation) -> None:
         writer.line(code("{}.warn(", self.file.imported("warnings")), operation.operands[0], fixed(")"))
 
+    def print_text(self, writer: PythonWriter, operation: Operation) -> None:
+        text, end, to_stderr = operation.operands
+        writer.line(
+            code("{}(", self.file.builtin("print")), text, fixed(", end="), end,
+            code(", file={}.stderr if ", self.file.imported("sys")), to_stderr, fixed(" else None)"),
+        )  # fmt: skip
+
     def try_(self, writer: PythonWriter, statement: TryBlock) -> None:
         name = statement.error.name
         writer.write("try:")
@@ -473,5 +480,6 @@ _STATEMENTS: dict[str, Callable[[ReadableVocabulary, PythonWriter, Operation], N
     "prim::Raise": ReadableVocabulary.raise_again,
     "prim::RaiseFrom": ReadableVocabulary.raise_from,
     "aten::warn": ReadableVocabulary.warn,
+    "python::print": ReadableVocabulary.print_text,
 }
 """Kinds that are statements of their own beside those that the tree has a form for."""

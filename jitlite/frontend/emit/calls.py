@@ -13,7 +13,6 @@ from jitlite.base.errors.calls import (
     WRONG_KEYWORD,
 )
 from jitlite.base.errors.classes import WRONG_METHOD
-from jitlite.base.errors.names import PYTHON_ONLY
 from jitlite.frontend.emit.assignment import assign_attribute
 from jitlite.frontend.emit.attribute_refinement import is_changeable
 from jitlite.frontend.emit.branch_refinement import refined_sugar
@@ -26,6 +25,7 @@ from jitlite.frontend.emit.dict_calls import emit_update
 from jitlite.frontend.emit.displays import emit_dict_comprehension, emit_list_comprehension
 from jitlite.frontend.emit.emitter import Emitter, expression
 from jitlite.frontend.emit.empty_literals import as_wanted
+from jitlite.frontend.emit.exception_values import ClassOfModule
 from jitlite.frontend.emit.generator_expressions import emit_quantifier
 from jitlite.frontend.emit.iterable_values import RangeValue, SliceValue, ZipValue, enumerate_value
 from jitlite.frontend.emit.iteration import iterated
@@ -258,11 +258,11 @@ def emit_setattr(em: Emitter, call: tree.Apply, special: SpecialForm, hint: Type
 
 
 @form("type", 1, 1)
-def emit_type(em: Emitter, call: tree.Apply, special: SpecialForm, hint: Type | None) -> Value:
+def emit_type(em: Emitter, call: tree.Apply, special: SpecialForm, hint: Type | None) -> SugaredValue | Value:
     """The class of a value. That of a module is not what it is in eager Python: scripts hold compiled modules."""
     value = em.emit(call.args[0])
-    if is_module_type(value.type):
-        raise PYTHON_ONLY("type() of a module isn't supported", call.range)
+    if isinstance(value.type, T.ClassType) and is_module_type(value.type):
+        return ClassOfModule(value.type.python_class.__name__)
     return em.node("prim::PythonType", [value], [T.ANY], call.range).output
 
 

@@ -19,6 +19,7 @@ from jitlite.frontend.emit.branch_refinement import Branches
 from jitlite.frontend.emit.conditional_assignment import keep_what_is_set, names_set_in, set_by_operands
 from jitlite.frontend.emit.emitter import Emitter, expression
 from jitlite.frontend.emit.empty_literals import settle_by_other
+from jitlite.frontend.emit.exception_values import exception_classes, is_one_of
 from jitlite.frontend.emit.interfaces import infer_results
 from jitlite.frontend.emit.language_values import container_truth
 from jitlite.frontend.emit.plain_methods import is_size
@@ -362,6 +363,8 @@ def emit_isinstance(em: Emitter, subject: tree.Expr, classes: tree.Expr) -> Cond
     if isinstance(value.type, T.ClassType) and value.type.is_module:
         is_one = any(_is_python_class(em, value.type, expr) for expr in _class_expressions(classes))
         return Condition(em.constant(is_one, subject.range), static=is_one)
+    if value.type is T.EXCEPTION:
+        return Condition(is_one_of(em, value, exception_classes(em, classes), subject.range))
     wanted = _standard_members([t for expr in _class_expressions(classes) for t in _class_types(em, expr, value.type)])
     if T.ANY_TUPLE in wanted and is_size(value):
         return Condition(em.constant(True, subject.range), static=True)  # a torch.Size, which is a tuple

@@ -30,7 +30,7 @@ from jitlite.frontend.emit.callables import (
     PythonCall,
 )
 from jitlite.frontend.emit.definition import Definition, Maker, Scope
-from jitlite.frontend.emit.language_values import BreakpointValue, Cast, FormatValue, PrintValue
+from jitlite.frontend.emit.language_values import BreakpointValue, Cast, FormatValue, PrintValue, standard_stream
 from jitlite.frontend.emit.meanings import BooleanDispatch, Kind, Meaning, meaning_of, module_attribute, plain_constant
 from jitlite.frontend.emit.open_calls import (
     as_given,
@@ -243,7 +243,9 @@ def sugared_from_python(scope: Scope, found: object, name: str, range: SourceRan
 
 
 def _sugared(scope: Scope, meaning: Meaning, name: str, range: SourceRange) -> SugaredValue:
-    make = scope.program.makers.get(meaning.kind)
+    make, stream = scope.program.makers.get(meaning.kind), standard_stream(meaning.object)
+    if stream is not None:
+        return stream
     if make is None:
         reason = (
             meaning.reason

@@ -31,6 +31,7 @@ from jitlite.frontend.emit.branch_merge import Sides, merge_branches
 from jitlite.frontend.emit.callables import ExceptionClass, ExceptionInstance
 from jitlite.frontend.emit.conditional_assignment import store_placeholder
 from jitlite.frontend.emit.emitter import Emitter, statement
+from jitlite.frontend.emit.exception_values import exception_classes, is_one_of
 from jitlite.frontend.emit.exits import FINALLY
 from jitlite.frontend.emit.possibly_set import note_possible
 from jitlite.frontend.emit.return_types import Unset
@@ -44,7 +45,6 @@ from jitlite.frontend.emit.statements import (
 from jitlite.frontend.emit.values import SimpleValue, SugaredValue
 from jitlite.frontend.syntax import tree
 from jitlite.ir import types as T
-from jitlite.ir.constants import QualifiedClassName
 from jitlite.ir.graph import Block, Value
 from jitlite.ir.types import Type
 
@@ -214,35 +214,16 @@ def _emit_clauses(em: Emitter, clauses: Sequence[tree.Handler], caught: Value, r
         _raise_value(em, caught, range)
         return
     first, *others = clauses
-    classes = [] if first.type is None else _classes(em, first.type)
+    classes = [] if first.type is None else exception_classes(em, first.type)
     if not classes or any(c.cls is BaseException for c in classes):
         _emit_clause(em, first, caught)
         return
     with em.at(first.range):
-        condition = _is_one_of(em, caught, classes, first.range)
+        condition = is_one_of(em, caught, classes, first.range)
         emit_branches(
             em, first.range, condition,
             lambda: _emit_clause(em, first, caught), lambda: _emit_clauses(em, others, caught, range), _CLAUSE_SIDES,
         )  # fmt: skip
-
-
-def _is_one_of(em: Emitter, caught: Value, classes: Sequence[ExceptionClass], range: SourceRange) -> Value:
-    found: Value | None = None
-    for cls in classes:
-        name = cls.qualified or QualifiedClassName(f"builtins.{cls.cls.__name__}", cls.cls)
-        test = em.node("prim::IsException", [caught, em.constant(name, range, T.STRING)], [T.BOOL], range).output
-        found = test if found is None else em.op("aten::__or__", [found, test], range=range)
-    assert found is not None
-    return found
-
-
-def _classes(em: Emitter, expr: tree.Expr) -> list[ExceptionClass]:
-    if isinstance(expr, tree.TupleLiteral):
-        return [c for element in expr.elements for c in _classes(em, element)]
-    sugared = em.emit_sugared(expr)
-    if not isinstance(sugared, ExceptionClass):
-        raise NO_EXCEPTION("except takes an exception class, or several in parentheses", expr.range, found=sugared.kind)
-    return [sugared]
 
 
 def _emit_clause(em: Emitter, clause: tree.Handler, caught: Value) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Sequence
 
 from jitlite.base.errors.calls import WRONG_COUNT, WRONG_KEYWORD
@@ -105,6 +106,24 @@ class MethodOfType(SugaredValue):
         return SimpleValue(this).attr(b, range, self.name).call(b, range, args[1:], kwargs)
 
 
+class StandardStream(SugaredValue):
+    """`sys.stdout` or `sys.stderr`, to which `print` writes."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.kind = f"the stream sys.{name}"
+
+    @property
+    def is_symbolic(self) -> bool:
+        return True
+
+
+def standard_stream(found: object) -> StandardStream | None:
+    """The stream that a Python object is; None where it is none that scripts know."""
+    names = (name for name in ("stdout", "stderr") if found is getattr(sys, name) and found is not None)
+    return next(map(StandardStream, names), None)
+
+
 class PrintValue(SugaredValue):
     """`print`."""
 
@@ -113,26 +132,41 @@ class PrintValue(SugaredValue):
 
     def call(self, b: Builder, range: SourceRange, args: Args, kwargs: Args) -> SugaredValue:
         values = [shown(b, a, range) for a in args]
-        for keyword in kwargs:
-            values = self._with_keyword(b, range, values, keyword)
-        b.node("prim::Print", values, [], range)
+        given = {str(keyword.name): keyword for keyword in kwargs}
+        to_stderr = self._is_stderr(b, given.pop("file", None), range)
+        given.pop("flush", None)
+        texts = {name: self._text(b, keyword, range) for name, keyword in given.items()}
+        separator, end = texts.get("sep"), texts.get("end")
+        if end is None and not to_stderr:
+            b.node("prim::Print", values if separator is None else [_joined(b, range, values, separator)], [], range)
+            return NoneValue()
+        text = _joined(b, range, values, separator or b.constant(" ", range))
+        b.op("python::print", [text, end or b.constant("\n", range), b.constant(to_stderr, range)], range=range)
         return NoneValue()
 
-    def _with_keyword(
-        self, b: Builder, range: SourceRange, values: Sequence[Value], keyword: NamedValue
-    ) -> list[Value]:
-        """What is printed where a separator is given, or what Python does anyway."""
+    def _is_stderr(self, b: Builder, file: NamedValue | None, range: SourceRange) -> bool:
+        if file is not None and isinstance(file.constant, StandardStream):
+            return file.constant.name == "stderr"
+        if file is None or file.in_graph(b.graph).type is T.NONE:
+            return False
+        raise WRONG_KEYWORD.unsupported(
+            "print writes to sys.stdout and sys.stderr only", range, hint="leave out `file`"
+        )
+
+    def _text(self, b: Builder, keyword: NamedValue, range: SourceRange) -> Value | None:
+        """The text that a keyword gives; None where that is what Python takes anyway."""
+        if keyword.name not in ("sep", "end"):
+            raise WRONG_KEYWORD(
+                f"print has no parameter '{keyword.name}'", range, found=str(keyword.name),
+                hint="it has sep, end, file and flush",
+            )  # fmt: skip
         given = keyword.in_graph(b.graph)
-        known = constant_of(given, None)
-        is_default = {"end": ("\n", None), "file": (None,), "flush": (False, True)}.get(str(keyword.name), ())
-        if keyword.name == "sep" and given.type in (T.STRING, T.NONE):
-            return list(values) if given.type is T.NONE else [_joined(b, range, values, given)]
-        if is_constant(given) and known in is_default:
-            return list(values)
-        raise WRONG_KEYWORD(
-            "print doesn't accept any keyword argument but sep", range, found=str(keyword.name),
-            hint="put the text together, and print it at once",
-        )  # fmt: skip
+        if given.type not in (T.STRING, T.NONE):
+            raise WRONG_TYPE(
+                f"print takes a text for '{keyword.name}'", range, expected="str", found=given.type.annotation
+            )
+        is_default = keyword.name == "end" and is_constant(given) and constant_of(given) == "\n"
+        return None if given.type is T.NONE or is_default else given
 
 
 def _joined(b: Builder, range: SourceRange, values: Sequence[Value], separator: Value) -> Value:

@@ -11,6 +11,8 @@ from jitlite.frontend.emit.builder import Builder
 from jitlite.frontend.emit.definition import Scope
 from jitlite.frontend.emit.denotations import LibraryFunction
 from jitlite.frontend.emit.named_tuples import BoundFunction
+from jitlite.frontend.emit.possibly_set import accesses
+from jitlite.frontend.emit.sequences import ListAsTuple
 from jitlite.frontend.emit.values import Args, SimpleValue, SugaredValue
 from jitlite.ir import types as T
 from jitlite.ir.graph import Value
@@ -20,7 +22,12 @@ _CLASSES = (T.STRING, str), (T.INT, int), (T.FLOAT, float)
 
 def method_of_plain_value(scope: Scope, value: Value, name: str) -> SugaredValue | None:
     """The method of this name of a string, number or size; None where no function stands for it."""
-    if name == "numel" and is_size(value):
+    if isinstance(scope, Builder):
+        if name == "args" and value.type is T.EXCEPTION:
+            return ListAsTuple(scope.op("python::exception_args", [value]))
+        if name == "__name__" and value.node.kind == "prim::PythonType":
+            return SimpleValue(scope.op("python::class_name", [value.node.inputs[0]]))
+    if name == "numel" and (is_size(value) or _holds_sizes(value)):
         return _NumberOfElements(scope, value)
     original = next((getattr(cls, name, None) for t, cls in _CLASSES if t is value.type), None)
     function = library.library_of(original)
@@ -33,6 +40,19 @@ def is_size(value: Value) -> bool:
     if not isinstance(value.type, T.ListType):
         return False
     return node.kind == "aten::size" or (node.kind == "aten::slice" and is_size(node.inputs[0]))
+
+
+def _holds_sizes(value: Value, seen: frozenset[str] = frozenset()) -> bool:
+    """Is a value read from a variable that has been given nothing but sizes?"""
+    if value.node.kind == "aten::slice":
+        return _holds_sizes(value.node.inputs[0], seen)
+    name = str(value.node.attributes.get("name"))
+    if value.node.kind != "prim::Load":
+        return False
+    if name in seen:
+        return True
+    stored = [n.input for n in accesses(value.node.graph.block, name) if n.kind == "prim::Store"]
+    return bool(stored) and all(is_size(v) or _holds_sizes(v, seen | {name}) for v in stored)
 
 
 class _NumberOfElements(BoundFunction):

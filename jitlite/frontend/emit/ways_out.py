@@ -199,7 +199,7 @@ def instead_of_member(name: str, t: Type) -> str | None:
     if python_type is None:
         return None
     if name == "numel" and isinstance(t, T.ListType):
-        return "x.shape.numel() compiles, and math.prod(...) does for a size in a variable, which is a list"
+        return "x.shape.numel() compiles, and math.prod(...) does for a list of ints"
     if name in ("length", "size", "count"):
         return "len(...) gives the length"
     return _instead_in_container(name, t, python_type)
