@@ -35,6 +35,7 @@ from jitlite.frontend.tracing.kept_operators import catching
 from jitlite.frontend.tracing.places_in_memory import storage_of
 from jitlite.frontend.tracing.recorder import drop_unused
 from jitlite.frontend.tracing.recurrent_layers import RecurrentLayersInParts
+from jitlite.frontend.tracing.resized_images import ResizedImages
 from jitlite.frontend.tracing.trace_backend import Signature, Sizes, TensorArgument, TraceBackend
 from jitlite.frontend.tracing.trace_mode import recording
 from jitlite.frontend.tracing.trace_places import UserFrames
@@ -157,6 +158,7 @@ class _Session:
             if fake_mode is not None:
                 stack.enter_context(fake_mode)
                 stack.enter_context(RecurrentLayersInParts())
+                stack.enter_context(ResizedImages())
             stack.enter_context(recording(tracer))
             stack.enter_context(tracer.mode())
             if tracer.kept:

@@ -26,7 +26,7 @@ BINARY = {
     **{
         name: getattr(torch, name)
         for name in "add sub mul div maximum minimum eq ne lt le gt ge logical_and logical_or logical_xor remainder "
-        "fmod floor_divide atan2".split()
+        "fmod floor_divide atan2 hypot".split()
     },
     "trunc_divide": lambda x, y: torch.div(x, y, rounding_mode="trunc"),
     "pow": torch.pow,

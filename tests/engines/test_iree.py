@@ -105,7 +105,8 @@ def test_what_is_decided_by_sizes(name):
 NUMBERS = [float("nan"), float("inf"), -float("inf"), -0.0, 0.0, 1, -1, 2.5, -2.5, 2, -2, 0.5, 3, 1e5, -1e7]
 ON_NUMBERS = {
     "pow": torch.pow, "atan2": torch.atan2, "floor_divide": torch.floor_divide, "remainder": torch.remainder,
-    "fmod": torch.fmod, "maximum": torch.maximum, "minimum": torch.minimum, "true_divide": torch.true_divide,
+    "fmod": torch.fmod, "hypot": torch.hypot, "maximum": torch.maximum, "minimum": torch.minimum,
+    "true_divide": torch.true_divide,
     "sin": lambda x, y: torch.sin(x), "cos": lambda x, y: torch.cos(x), "tan": lambda x, y: torch.tan(x),
     "sign": lambda x, y: torch.sign(x), "tanh": lambda x, y: torch.tanh(x), "exp": lambda x, y: torch.exp(x),
     "log": lambda x, y: torch.log(x), "sqrt": lambda x, y: torch.sqrt(x), "erf": lambda x, y: torch.erf(x),

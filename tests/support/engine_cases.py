@@ -280,8 +280,7 @@ LATER: dict[str, tuple[Callable[..., object], Make]] = {
 
 
 DECIDED_BY_SIZES = (
-    "slice", "pad", "nearest", "nearest odd", "nearest line", "bilinear", "linear line", "bicubic", "unfold",
-    "gather negative",
+    "slice", "gather negative",
 )  # fmt: skip
 """Cases in which torch decides something by sizes, so that a recording does not hold for all of them."""
 

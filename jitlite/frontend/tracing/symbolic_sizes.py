@@ -17,6 +17,7 @@ import torch
 
 from jitlite.base import torch_internals
 from jitlite.base.errors.ways_out import SYMBOLIC_SIZE
+from jitlite.frontend.tracing.fake_kernels import result_of
 from jitlite.frontend.tracing.trace_backend import TensorArgument, TraceBackend, Traced
 from jitlite.operators.arithmetic import BY_EXPRESSION
 
@@ -46,7 +47,8 @@ class _CallableName(str):
 
 
 class _SizesMode(torch_internals.FakeTensorMode):  # type: ignore[misc]
-    """Makes fake tensors whose convolutions hold for all sizes of images and batches that have a result.
+    """Makes fake tensors whose convolutions hold for all sizes of images and batches that have a result, and so do
+    resized images and what `fake_kernels` knows.
 
     torch asks for sizes when it chooses one of its implementations of a convolution, another for less than 16 images
     than for more. For contiguous tensors these differ in rounding alone. So the choice is no condition of the trace;
@@ -56,6 +58,9 @@ class _SizesMode(torch_internals.FakeTensorMode):  # type: ignore[misc]
     def dispatch(
         self, func: object, kinds: object, args: Sequence[object] = (), kwargs: Mapping[str, object] = _NO_KEYWORDS
     ) -> object:
+        known = result_of(func, args) if not kwargs else None
+        if known is not None:
+            return known
         if func is not torch.ops.aten.convolution.default or not _is_decided_by_sizes_alone(*args[:3]):
             return super().dispatch(func, kinds, args, kwargs)
         with self.shape_env.suppress_guards():

@@ -88,6 +88,30 @@ graph(%self : Tensor):
   %high : int = prim::Constant[value=6]()
   %result : Tensor = aten::hardtanh(%self, %low, %high)
   return (%result)""",
+    # the larger one is taken out of the root, so that squares neither overflow nor vanish
+    "aten::hypot": """
+graph(%self : Tensor, %other : Tensor):
+  %one : int = prim::Constant[value=1]()
+  %zero : int = prim::Constant[value=0]()
+  %infinity : float = prim::Constant[value=inf]()
+  %none : NoneType = prim::Constant()
+  %a : Tensor = aten::abs(%self)
+  %b : Tensor = aten::abs(%other)
+  %large : Tensor = aten::maximum(%a, %b)
+  %small : Tensor = aten::minimum(%a, %b)
+  %part : Tensor = aten::div(%small, %large)
+  %square : Tensor = aten::mul(%part, %part)
+  %sum : Tensor = aten::add(%square, %one, %one)
+  %root : Tensor = aten::sqrt(%sum)
+  %product : Tensor = aten::mul(%large, %root)
+  %is_zero : Tensor = aten::eq(%large, %zero)
+  %finite : Tensor = aten::where(%is_zero, %large, %product)
+  %a_infinite : Tensor = aten::isinf(%a)
+  %b_infinite : Tensor = aten::isinf(%b)
+  %is_infinite : Tensor = aten::logical_or(%a_infinite, %b_infinite)
+  %infinite : Tensor = aten::full_like(%finite, %infinity, %none, %none, %none, %none, %none)
+  %result : Tensor = aten::where(%is_infinite, %infinite, %finite)
+  return (%result)""",
     # torch writes to parts of a tensor in these; a view fails where batches are of different sizes, as they do
     "aten::gru_cell": """
 graph(%input : Tensor, %hx : Tensor, %w_ih : Tensor, %w_hh : Tensor, %b_ih : Tensor?, %b_hh : Tensor?):
