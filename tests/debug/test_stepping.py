@@ -118,15 +118,6 @@ def test_sessions_are_as_the_golden_file_says(path, accept, tmp_path, monkeypatc
 PAGE = Path(__file__).parents[2] / "docs" / "debugging.md"
 
 
-def test_the_session_on_the_page_is_what_is_shown(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    blocks = re.findall(r"^```(\w*)\n(.*?)^```", PAGE.read_text(), re.M | re.S)
-    program, session = [text for language, text in blocks if not language]
-    assert (
-        run(Case("", program, "jitlite.debug_with(commands, smooth, torch.ones(3), 2)", session), tmp_path) == session
-    )
-
-
 def test_the_page_tells_of_every_command():
     told = PAGE.read_text()
     short = {"a", "b", "bt", "c", "cl", "cont", "d", "exit", "h", "l", "n", "p", "q", "r", "s", "si", "u", "unt", "w"}
