@@ -122,6 +122,8 @@ class _ControlFlowVariables:
         for node in block.nodes:
             if node.kind == "prim::Store":
                 self.types.set(node.attributes["name"], node.input.type)
+            elif node.kind == "prim::Load":
+                _narrow(node, self.types.get(node.attributes["name"]))
             elif node.kind in ("prim::If", "prim::Try"):
                 if node.kind == "prim::Try":
                     self._keep_in_cells(node)
@@ -233,6 +235,22 @@ def _only_refines(store: Node) -> bool:
         return False
     load = cast.input.node
     return load.kind == "prim::Load" and load.attributes["name"] == store.attributes["name"]
+
+
+def _narrow(load: Node, known: Type | None) -> None:
+    """Let a Load whose reader counts on a narrower type than the variable's have it.
+
+    A branch that leaves the function says nothing of its variables to the reader, and yet hands on what they hold.
+    """
+    read = T.unshaped(load.output.type)
+    if known is None or not isinstance(known, T.OptionalType | T.UnionType) or not T.is_subtype(read, known):
+        return
+    if T.is_subtype(known, read):
+        return
+    cast = load.graph.create("prim::unchecked_cast", (load.output,), (load.output.type,), range=load.range)
+    cast.insert_after(load)
+    load.output.replace_uses_after(cast, cast.output)
+    load.output.type = known
 
 
 def _load(graph: Graph, name: str, type: Type) -> Node:
