@@ -257,7 +257,8 @@ NARROWED: Table = {
     ),
     "a list": (
         "n: int",
-        "if n > 1:\n x: Optional[List[int]] = [n] if n > 2 else None\nif x is None:\n return [0]\nx.append(4)\nreturn x",
+        "if n > 1:\n x: Optional[List[int]] = [n] if n > 2 else None\n"
+        "if x is None:\n return [0]\nx.append(4)\nreturn x",
         N,
     ),
     "a tensor": (
