@@ -3,9 +3,9 @@
     %4 : Tensor = aten::linear(%x, %w, %b)     =>    %4 : Tensor = aten::linear(%x, %w2, %b)
 
 `%w2` has the numbers of `%w`; what one input gives to all outputs lies side by side there. A layer stays if its weight
-or bias is no constant, is written in the graph or needs a gradient, or if anything else uses the weight: both forms of it
-would be kept, and libtorch, which merges constants of equal numbers when it reads an archive, may give either to all,
-also to a `view` that one of them cannot have. Results differ by rounding, for the library adds in another order.
+or bias is no constant, is written in the graph or needs a gradient. It stays, too, if anything else uses the weight: both
+forms of it would be kept, and libtorch, which merges constants of equal numbers when it reads an archive, may give either
+to all, also to a `view` that one of them cannot have. Results differ by rounding, for the library adds in another order.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import torch
 
 from jitlite.analysis.alias import AliasDb
 from jitlite.analysis.constant_weight_layers import layer_of
-from jitlite.ir.graph import Graph, Value, constant_of
+from jitlite.ir.graph import Graph, Use, Value, constant_of
 
 LARGEST_WEIGHT = 65_536
 """Elements of a weight up to which it is worth it. Measured with one thread (torch 2.13, CPU), against a weight as it
@@ -43,12 +43,14 @@ def _used_otherwise(graph: Graph) -> set[int]:
     """Where in memory the constants are that something uses for other than the weight of a linear layer."""
     found = set()
     for node in graph.all_nodes():
-        for value in node.outputs:
-            constant = constant_of(value, None)
-            if isinstance(constant, torch.Tensor) and constant.layout is torch.strided:
-                if not all(use.user.kind == "aten::linear" and use.offset == 1 for use in value.uses):
-                    found.add(constant.data_ptr())
+        constant = constant_of(node.output, None) if node.kind == "prim::Constant" else None
+        if isinstance(constant, torch.Tensor) and not all(map(_is_weight, node.output.uses)):
+            found.add(constant.data_ptr() if constant.layout is torch.strided else 0)
     return found
+
+
+def _is_weight(use: Use) -> bool:
+    return use.user.kind == "aten::linear" and use.offset == 1
 
 
 def _is_faster_laid_out(weight: torch.Tensor) -> bool:
