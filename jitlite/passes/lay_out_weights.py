@@ -3,9 +3,10 @@
     %4 : Tensor = aten::linear(%x, %w, %b)     =>    %4 : Tensor = aten::linear(%x, %w2, %b)
 
 `%w2` has the numbers of `%w`; what one input gives to all outputs lies side by side there. A layer stays if its weight
-or bias is no constant, is written in the graph or needs a gradient. It stays, too, if anything else uses the weight: both
-forms of it would be kept, and libtorch, which merges constants of equal numbers when it reads an archive, may give either
-to all, also to a `view` that one of them cannot have. Results differ by rounding, for the library adds in another order.
+or bias is no constant, is written in the graph or needs a gradient. It stays, too, if anything else uses the weight:
+both forms of it would be kept, and libtorch, which merges constants of equal numbers when it reads an archive, may give
+either to all, also to a `view` that one of them cannot have. Results differ by rounding, for the library adds in
+another order.
 """
 
 from __future__ import annotations

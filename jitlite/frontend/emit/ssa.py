@@ -125,8 +125,6 @@ class _ControlFlowVariables:
             elif node.kind == "prim::Load":
                 _narrow(node, self.types.get(node.attributes["name"]))
             elif node.kind in ("prim::If", "prim::Try"):
-                if node.kind == "prim::Try":
-                    self._keep_in_cells(node)
                 self._visit_if(node)
             elif node.kind == "prim::Loop":
                 self._visit_loop(node)
@@ -138,6 +136,8 @@ class _ControlFlowVariables:
         return self.types.pop()
 
     def _visit_if(self, node: Node) -> None:
+        if node.kind == "prim::Try":
+            self._keep_in_cells(node)
         then_block, else_block = node.blocks
         then_types, else_types = self.visit(then_block), self.visit(else_block)
         for name in sorted(then_types.keys() | else_types.keys()):
@@ -242,15 +242,17 @@ def _narrow(load: Node, known: Type | None) -> None:
 
     A branch that leaves the function says nothing of its variables to the reader, and yet hands on what they hold.
     """
-    read = T.unshaped(load.output.type)
-    if known is None or not isinstance(known, T.OptionalType | T.UnionType) or not T.is_subtype(read, known):
-        return
-    if T.is_subtype(known, read):
+    if known is None or not _is_narrower(T.unshaped(load.output.type), known):
         return
     cast = load.graph.create("prim::unchecked_cast", (load.output,), (load.output.type,), range=load.range)
     cast.insert_after(load)
     load.output.replace_uses_after(cast, cast.output)
     load.output.type = known
+
+
+def _is_narrower(read: Type, known: Type) -> bool:
+    may_be_several = isinstance(known, T.OptionalType | T.UnionType)
+    return may_be_several and T.is_subtype(read, known) and not T.is_subtype(known, read)
 
 
 def _load(graph: Graph, name: str, type: Type) -> Node:
