@@ -25,11 +25,12 @@ is: 1 x 64 by 64 x 64 1.4x, 1 x 256 by 256 x 256 1.2x, 32 x 256 by 256 x 256 1.2
 def lay_out_weights(graph: Graph) -> bool:
     """Lay out those weights for which that has been measured to be faster."""
     layers = [node for node in graph.all_nodes() if node.kind == "aten::linear"]
-    db = AliasDb(graph) if layers else None
-    shared = _used_otherwise(graph) if layers else set()
+    if not layers:
+        return False
+    db, shared = AliasDb(graph), _used_otherwise(graph)
     laid_out: dict[Value, torch.Tensor] = {}
     for node in layers:
-        layer = layer_of(node, db) if db is not None else None
+        layer = layer_of(node, db)
         if layer is None or not _is_faster_laid_out(layer.weight) or layer.weight.data_ptr() in shared:
             continue
         old = node.named_input("weight")
