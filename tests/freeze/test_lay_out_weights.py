@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import io
 
+import pytest
 import torch
 from torch import Tensor, nn
 
@@ -74,3 +75,43 @@ def test_a_weight_that_is_written_stays():
     x = torch.randn(2, 3)
     torch.testing.assert_close(module(x), eager(x))
     torch.testing.assert_close(module(x), eager(x))
+
+
+class Shared(nn.Module):
+    """A weight that a layer shares with another use: that it is seen, an embedding, a product, a view of itself."""
+
+    def __init__(self, use: str) -> None:
+        super().__init__()
+        self.layer = nn.Linear(6, 6)
+        self.tied = nn.Linear(6, 6)
+        self.tied.weight = self.layer.weight
+        self.use = use
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        y = self.tied(self.layer(x))
+        weight = self.layer.weight
+        if self.use == "embedding":
+            return y, nn.functional.embedding(torch.arange(3), weight)
+        if self.use == "product":
+            return y, y @ weight
+        if self.use == "view":
+            return y, weight.view(-1)
+        return y, weight
+
+
+@pytest.mark.parametrize("use", ["embedding", "product", "view", "result"])
+def test_a_weight_that_something_else_uses_stays(use):
+    torch.manual_seed(0)
+    eager = Shared(use).eval()
+    module = jitlite.optimize_for_inference(jitlite.script(eager))
+    assert [w.stride(0) for w in weights(module)] == [6, 6]
+    buffer = io.BytesIO()
+    jitlite.save(module, buffer)
+    x = torch.randn(2, 6)
+    for read in (jitlite.load, torch.jit.load):
+        buffer.seek(0)
+        loaded = read(buffer)
+        for _ in range(3):
+            for wanted, got in zip(eager(x), loaded(x), strict=True):
+                torch.testing.assert_close(got, wanted)
+                assert got.stride() == wanted.stride()

@@ -230,6 +230,52 @@ CARRIED: Table = {
 }
 
 
+N = [[k] for k in range(5)]
+OPTIONAL = "if n > 1:\n x: Optional[int] = n if n > 2 else None\n"
+NARROWED: Table = {
+    "a return": ("n: int", f"{OPTIONAL}if x is None:\n return 0\nreturn x + 1", N),
+    "a return of itself": ("n: int", f"{OPTIONAL}if x is None:\n return 0\ny = x\nreturn y", N),
+    "a return in an else": ("n: int", f"{OPTIONAL}if x is not None:\n pass\nelse:\n return 0\nreturn x", N),
+    "a raise": ("n: int", f"{OPTIONAL}if x is None:\n raise ValueError('q')\nreturn x", N),
+    "an assertion": ("n: int", f"{OPTIONAL}assert x is not None\nreturn x", N),
+    "continue": (
+        "n: int",
+        "t = 0\nfor i in range(n):\n if i > 0:\n  x: Optional[int] = i if i > 2 else None\n"
+        " if i == 0 or x is None:\n  continue\n t += x\nreturn t",
+        N,
+    ),
+    "break": (
+        "n: int",
+        "t = 0\nfor i in range(n):\n if i > 0:\n  x: Optional[int] = i if i < 3 else None\n"
+        " if i > 0:\n  if x is None:\n   break\n  t += x\nreturn t",
+        N,
+    ),
+    "a loop": (
+        "n: int",
+        "for i in range(n):\n if i > 0:\n  x: Optional[int] = i if i > 1 else None\nif x is None:\n return 0\nreturn x",
+        N,
+    ),
+    "a list": (
+        "n: int",
+        "if n > 1:\n x: Optional[List[int]] = [n] if n > 2 else None\n"
+        "if x is None:\n return [0]\nx.append(4)\nreturn x",
+        N,
+    ),
+    "a tensor": (
+        "n: int",
+        "if n > 1:\n x: Optional[Tensor] = torch.ones(n) if n > 2 else None\nif x is None:\n return torch.zeros(1)\n"
+        "return x",
+        N,
+    ),
+    "a union": (
+        "n: int",
+        "if n > 1:\n x: Union[int, str] = 'a'\n if n > 2:\n  x = n\nif isinstance(x, str):\n return 0\nreturn x",
+        N,
+    ),
+}
+"""Variables that need not be set, of which a branch that leaves says the type behind it."""
+
+
 @pytest.mark.parametrize("name", BRANCHES)
 def test_what_one_branch_sets_is_known_behind_it(name):
     check_case(BRANCHES, name, TRIES)
@@ -238,6 +284,11 @@ def test_what_one_branch_sets_is_known_behind_it(name):
 @pytest.mark.parametrize("name", CARRIED)
 def test_what_an_earlier_iteration_sets_is_known_before_the_line_that_sets_it(name):
     check_case(CARRIED, name, TRIES)
+
+
+@pytest.mark.parametrize("name", NARROWED)
+def test_the_type_that_a_branch_which_leaves_tells_holds_behind_it(name):
+    check_case(NARROWED, name, TRIES)
 
 
 def test_what_is_never_read_costs_nothing():

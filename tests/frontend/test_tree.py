@@ -9,7 +9,8 @@ import torch  # noqa: F401
 
 from jitlite.base.source import AnnotationError, CompileError, NotSupportedError, Source, SourceRange
 from jitlite.frontend.syntax import tree as t
-from jitlite.frontend.syntax.python_ast import function_tree, parse_expression, parse_functions
+from jitlite.frontend.syntax.python_ast import function_in_text, function_tree, parse_expression, parse_functions
+from jitlite.frontend.syntax.python_source import parse_statements
 
 PLACE = SourceRange(Source("x"), 0, 1)
 
@@ -462,6 +463,32 @@ def test_long_chains():
     assert flat(parse_expression("a" + " and a" * 500)).count("(and") == 500
     (chain,) = body_of("if x: pass\n" + "elif x: pass\n" * 500)
     assert str(chain).count("(if") == 501
+
+
+def test_a_function_met_near_the_end_of_the_stack_is_refused_with_its_place():
+    parsed = parse_statements(Source("def f(x):\n    return x\n", "t.py"))
+    (node,) = parsed.body
+    refused, built = [], []
+
+    def descend():
+        try:
+            descend()
+        except RecursionError:
+            pass
+        if not built:
+            try:
+                built.append(function_in_text(parsed, node, 3, is_method=False))
+            except CompileError as error:
+                refused.append(error)
+            except RecursionError:  # not even the builder could be made
+                pass
+
+    descend()
+    assert built and refused
+    assert {str(error).splitlines()[0] for error in refused} <= {
+        "t.py:1:0: this code is nested too deeply",
+        "t.py:2:4: this code is nested too deeply",
+    }
 
 
 @pytest.mark.parametrize("text", ["-" * 2000 + "a", "[" * 500 + "]" * 500, "a if b else " * 2000 + "c"])

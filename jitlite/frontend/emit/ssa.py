@@ -122,9 +122,9 @@ class _ControlFlowVariables:
         for node in block.nodes:
             if node.kind == "prim::Store":
                 self.types.set(node.attributes["name"], node.input.type)
+            elif node.kind == "prim::Load":
+                _narrow(node, self.types.get(node.attributes["name"]))
             elif node.kind in ("prim::If", "prim::Try"):
-                if node.kind == "prim::Try":
-                    self._keep_in_cells(node)
                 self._visit_if(node)
             elif node.kind == "prim::Loop":
                 self._visit_loop(node)
@@ -136,6 +136,8 @@ class _ControlFlowVariables:
         return self.types.pop()
 
     def _visit_if(self, node: Node) -> None:
+        if node.kind == "prim::Try":
+            self._keep_in_cells(node)
         then_block, else_block = node.blocks
         then_types, else_types = self.visit(then_block), self.visit(else_block)
         for name in sorted(then_types.keys() | else_types.keys()):
@@ -233,6 +235,24 @@ def _only_refines(store: Node) -> bool:
         return False
     load = cast.input.node
     return load.kind == "prim::Load" and load.attributes["name"] == store.attributes["name"]
+
+
+def _narrow(load: Node, known: Type | None) -> None:
+    """Let a Load whose reader counts on a narrower type than the variable's have it.
+
+    A branch that leaves the function says nothing of its variables to the reader, and yet hands on what they hold.
+    """
+    if known is None or not _is_narrower(T.unshaped(load.output.type), known):
+        return
+    cast = load.graph.create("prim::unchecked_cast", (load.output,), (load.output.type,), range=load.range)
+    cast.insert_after(load)
+    load.output.replace_uses_after(cast, cast.output)
+    load.output.type = known
+
+
+def _is_narrower(read: Type, known: Type) -> bool:
+    may_be_several = isinstance(known, T.OptionalType | T.UnionType)
+    return may_be_several and T.is_subtype(read, known) and not T.is_subtype(known, read)
 
 
 def _load(graph: Graph, name: str, type: Type) -> Node:

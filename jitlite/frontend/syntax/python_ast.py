@@ -408,6 +408,7 @@ def function_tree(
             mangle_private_names(node, owner)
         builder = TreeBuilder(parsed.positions, parsed.comments)
         builder.is_generator = is_generator
+        builder.place = builder.at.first(node, len("def"))
         tree = _guarded(builder, partial(_function, builder, node, name, self_name, is_method))
         known[key] = tree, source, builder.ignored
     tree, source, ignored = known[key]
@@ -466,6 +467,7 @@ def function_in_text(parsed: Parsed, node: ast.FunctionDef, last: int, *, is_met
     """The tree of a function that stands in a text; type comments before line `last` may belong to it."""
     comments = [c for c in parsed.comments if node.lineno <= c.line < last]
     builder = TreeBuilder(parsed.positions, comments, is_text=True)
+    builder.place = builder.at.first(node, len("def"))
     return _guarded(builder, partial(_function, builder, node, is_method=is_method))
 
 
@@ -488,7 +490,6 @@ def parse_expression(text: str, within: SourceRange | None = None) -> t.Expr:
         fixed = within if start < 0 else None
         positions = Positions(within.source, stripped, max(start, 0), fixed=fixed)
     builder = TreeBuilder(positions)
-    builder.place = positions.range(positions.base, positions.base + 1)
     return _guarded(builder, lambda: builder.expression(parse_type(stripped, positions)))
 
 
@@ -496,5 +497,4 @@ def _guarded(builder: TreeBuilder, build: Callable[[], R]) -> R:
     try:
         return build()
     except RecursionError:
-        assert builder.place is not None
         raise too_deep(builder.place) from None

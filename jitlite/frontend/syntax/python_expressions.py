@@ -94,7 +94,7 @@ class TreeBuilder:
         self.ignored: list[IgnoredBlock] = []
         self.named: list[str] = []
         self.function = ""
-        self.place: SourceRange | None = None
+        self.place = positions.range(positions.base, positions.base + 1)
 
     def expression(self, node: ast.expr) -> t.Expr:
         """The tree of an expression.
