@@ -272,6 +272,14 @@ def test_libtorch_reads_loops_over_a_number_that_becomes_a_tensor(tmp_path):
     assert torch.jit.load(tmp_path / "f.pt")(T34) == T34.sum()
 
 
+@pytest.mark.parametrize("body", ["if c:\n k = 0.5\nelse:\n k = 2", "k = 0.5 if c else 2"])
+def test_libtorch_reads_branches_that_give_an_int_and_a_float(body, tmp_path):
+    scripted = jitlite.script(compile_source(source_of("c: bool", body + "\nreturn k"))["f"])
+    jitlite.save(scripted, tmp_path / "f.pt")
+    loaded = torch.jit.load(tmp_path / "f.pt")
+    assert repr((loaded(False), loaded(True))) == "(2.0, 0.5)"
+
+
 @pytest.mark.parametrize("name", LITERALS)
 def test_uses_tell_the_type_of_what_begins_empty(name):
     check_case(LITERALS, name, head=HEAD)
