@@ -22,16 +22,23 @@ _CLASSES = (T.STRING, str), (T.INT, int), (T.FLOAT, float)
 
 def method_of_plain_value(scope: Scope, value: Value, name: str) -> SugaredValue | None:
     """The method of this name of a string, number or size; None where no function stands for it."""
-    if isinstance(scope, Builder):
-        if name == "args" and value.type is T.EXCEPTION:
-            return ListAsTuple(scope.op("python::exception_args", [value]))
-        if name == "__name__" and value.node.kind == "prim::PythonType":
-            return SimpleValue(scope.op("python::class_name", [value.node.inputs[0]]))
+    told = _told_of_python(scope, value, name) if isinstance(scope, Builder) else None
+    if told is not None:
+        return told
     if name == "numel" and (is_size(value) or _holds_sizes(value)):
         return _NumberOfElements(scope, value)
     original = next((getattr(cls, name, None) for t, cls in _CLASSES if t is value.type), None)
     function = library.library_of(original)
     return None if function is None else BoundFunction(LibraryFunction(scope, function, original), value, name)
+
+
+def _told_of_python(builder: Builder, value: Value, name: str) -> SugaredValue | None:
+    """What an exception was made with, and the name of a class."""
+    if name == "args" and value.type is T.EXCEPTION:
+        return ListAsTuple(builder.op("python::exception_args", [value]))
+    if name == "__name__" and value.node.kind == "prim::PythonType":
+        return SimpleValue(builder.op("python::class_name", [value.node.inputs[0]]))
+    return None
 
 
 def is_size(value: Value) -> bool:

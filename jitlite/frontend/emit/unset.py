@@ -35,18 +35,22 @@ from jitlite.ir.traits import Trait
 def check_reads(em: Emitter) -> None:
     """Let reading a variable that has not been set raise an UnboundLocalError."""
     for name, variable in em.unset.read.items():
-        first = _first(em, name, variable)
-        if first is not variable.node or first.kind == "prim::Loop":
-            # the variable exists wherever a block might need a placeholder for it
-            _drop(n for n in accesses(em.graph.block, name) if _is_placeholder(em, n, variable))
-        found = [n for n in accesses(em.graph.block, name) if n not in em.unset.moves]
-        with em.graph.inserting_before(first):
-            _store(em, _flag(name), False)
-            if variable.node not in em.unset.deletions:  # else it has a value before
-                em.graph.insert("prim::Store", (em.uninitialized(variable.type),), (), {"name": name})
-        for node in found:
-            _follow(em, node, name, variable)
+        _check_reads_of(em, name, variable)
     _drop(node for node in em.unset.deletions if node.attributes["name"] not in em.unset.read)
+
+
+def _check_reads_of(em: Emitter, name: str, variable: Unset) -> None:
+    first = _first(em, name, variable)
+    if first is not variable.node or first.kind == "prim::Loop":
+        # the variable exists wherever a block might need a placeholder for it
+        _drop(n for n in accesses(em.graph.block, name) if _is_placeholder(em, n, variable))
+    found = [n for n in accesses(em.graph.block, name) if n not in em.unset.moves]
+    with em.graph.inserting_before(first):
+        _store(em, _flag(name), False)
+        if variable.node not in em.unset.deletions:  # else it has a value before
+            em.graph.insert("prim::Store", (em.uninitialized(variable.type),), (), {"name": name})
+    for node in found:
+        _follow(em, node, name, variable)
 
 
 def _flag(name: str) -> str:
