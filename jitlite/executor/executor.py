@@ -69,6 +69,8 @@ from jitlite.passes.guarded import guarded
 from jitlite.passes.insert_profiles import profile_with
 
 _NOT_CALLED = "not called yet"
+_SOON = 8
+"""After this many calls, the general plan is made where others have another one."""
 _FAILURES = 64
 """After this many guard failures, check whether the specialized plan still pays."""
 
@@ -297,7 +299,13 @@ class Executor(Exchanged):
         self._calls.bump()
         if self._calls.value >= options.current().specialize_after * self._patience:
             return self._run_and_take(self._decide_specialization, arguments)
+        if self._calls.value == _SOON and self._first is not None and options.current().background:
+            self._in_time(self._make_general)
         return self._plan_of(arguments).run(*arguments)
+
+    def _make_general(self) -> None:
+        """Have the general plan ready for a call with other flags, which would have to wait for it."""
+        self._general = self.general
 
     @property
     def _current(self) -> Plan:

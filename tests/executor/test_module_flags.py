@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 import jitlite
 from jitlite.analysis.module_flags import flag_reads
-from jitlite.base import options
+from jitlite.base import background, options
 from jitlite.executor.executor import executor_of
 from jitlite.ir import types as T
 from jitlite.kernels.backend import KIND as TENSORS_KIND
@@ -301,3 +301,17 @@ def test_threads_that_call_first_at_once_have_one_plan():
         results = list(pool.map(lambda _: scripted(x), range(12)))
     assert all(torch.equal(r, results[0]) for r in results)
     assert executor.state().fallback is None
+
+
+def test_the_general_plan_is_made_before_a_call_waits_for_it():
+    scripted = jitlite.script(nn.Sequential(nn.Linear(4, 4), nn.Dropout(1.0)).eval())
+    executor = executor_of(scripted.forward.__jitlite_function__)
+    options.set_globally(specialize_after=100, background=True)
+    x = torch.ones(2, 4)
+    for _ in range(8):
+        expected = scripted(x)
+    assert background.wait_for_compilation(60)
+    assert executor.state().fallback is not None
+    assert "a plan for self.1.training = False" in executor.decision
+    assert torch.equal(scripted(x), expected)
+    assert torch.equal(scripted.train()(x), torch.zeros(2, 4))
