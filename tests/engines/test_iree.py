@@ -56,7 +56,7 @@ MORE = {
 ALL = {**CASES, **LATER, **{f"more {name}": case for name, case in MORE.items()}}
 
 
-LEFT_OUT = {"aminmax": "median"}
+LEFT_OUT = {"aminmax": "median", "view": "view"}
 """Cases that are not whole on the engine, and the operator that has no translation."""
 
 
