@@ -8,7 +8,6 @@ from accepted_python import T34, Table, check_case, source_of
 from strategies import compile_source
 
 import jitlite
-from jitlite.base import options
 from jitlite.base.source import CompileError
 
 HEAD = """
@@ -192,61 +191,6 @@ NUMBERS: Table = {
     ),
 }
 
-BRANCHES: Table = {
-    "a float, or an int": (
-        "c: bool, x: Tensor",
-        "if c:\n lr = 0.1\nelse:\n lr = 0\nreturn x * lr, lr / 2",
-        [[True, T34], [False, T34]],
-    ),
-    "in three branches": (
-        "a: bool, b: bool",
-        "if a:\n k = 0.1\nelif b:\n k = 0\nelse:\n k = 0.5\nreturn k / 2",
-        [[True, False], [False, True], [False, False]],
-    ),
-    "conditional expressions": (
-        "n: int",
-        "k = n if n > 2 else 0.5 if n > 1 else 7\n"
-        "xs = [1] if n > 1 else [0.5]\nxs.append(2.5)\nreturn k / 2, k * 1.5, xs[0] / 2, len(xs)",
-        [[3], [2], [1]],
-    ),
-    "read in a loop": (
-        "c: bool, n: int",
-        "if c:\n k = 1\nelse:\n k = 0.5\nt = 0\nfor i in range(n):\n t += k\nreturn t / 2, k / 2",
-        [[True, 2], [False, 2], [True, 0]],
-    ),
-    "set again, to an int and to a text": (
-        "c: bool, n: int",
-        "if c:\n k = 1\nelse:\n k = 0.5\nif n > 1:\n k = 7\nif c:\n m = 1\nelse:\n m = 0.5\nm = 'a'\nreturn k / 2, m",
-        [[True, 2], [False, 2], [True, 0], [False, 0]],
-    ),
-    "match": (
-        "n: int",
-        "match n:\n case 1:\n  m = 1\n case 2:\n  m = 0.5\n case _:\n  m = n\nreturn m / 2",
-        [[1], [2], [3]],
-    ),
-    "lists and dicts": (
-        "c: bool",
-        "if c:\n xs, d = [1, 2], {'a': 1}\nelse:\n xs, d = [0.5], {'a': 1.5}\n"
-        "xs.append(1.5)\nreturn [x / 2 for x in xs], d['a'] / 2",
-        [[True], [False]],
-    ),
-}
-
-
-@pytest.mark.parametrize("name", BRANCHES)
-def test_branches_may_give_an_int_and_a_float(name):
-    check_case(BRANCHES, name)
-
-
-@pytest.mark.parametrize("body", ["if c:\n k = 0.5\nelse:\n k = 2", "k = 0.5 if c else 2"])
-@pytest.mark.parametrize("tier", [{"tier": "stack"}, {"native": "now"}])
-def test_what_a_branch_gives_stays_an_int(body, tier):
-    function = compile_source(source_of("c: bool", body + "\nreturn str(k), k"))["f"]
-    with options.override(**tier):
-        scripted = jitlite.script(function)
-        assert repr(scripted(False)) == "('2', 2)" and repr(scripted(True)) == "('0.5', 0.5)"
-    assert repr(scripted.schema.returns[0].type) == "Tuple[str, float]"
-
 
 @pytest.mark.parametrize("name", DISPLAYS)
 def test_displays_of_none_and_of_numbers_may_hold_more_later(name):
@@ -270,14 +214,6 @@ def test_libtorch_reads_loops_over_a_number_that_becomes_a_tensor(tmp_path):
     body = "total = 0\nfor r in x:\n total += r.sum()\nreturn total"
     jitlite.save(jitlite.script(compile_source(source_of("x: Tensor", body))["f"]), tmp_path / "f.pt")
     assert torch.jit.load(tmp_path / "f.pt")(T34) == T34.sum()
-
-
-@pytest.mark.parametrize("body", ["if c:\n k = 0.5\nelse:\n k = 2", "k = 0.5 if c else 2"])
-def test_libtorch_reads_branches_that_give_an_int_and_a_float(body, tmp_path):
-    scripted = jitlite.script(compile_source(source_of("c: bool", body + "\nreturn k"))["f"])
-    jitlite.save(scripted, tmp_path / "f.pt")
-    loaded = torch.jit.load(tmp_path / "f.pt")
-    assert repr((loaded(False), loaded(True))) == "(2.0, 0.5)"
 
 
 @pytest.mark.parametrize("name", LITERALS)

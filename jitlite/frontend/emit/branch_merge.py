@@ -8,7 +8,7 @@ from jitlite.base.changed import Changed
 from jitlite.base.errors.types import CHANGED_TYPE
 from jitlite.base.records import Record
 from jitlite.base.source import SourceRange
-from jitlite.frontend.emit.conditional_assignment import store_as_float, store_placeholder
+from jitlite.frontend.emit.conditional_assignment import store_placeholder
 from jitlite.frontend.emit.emitter import Emitter
 from jitlite.frontend.emit.local_functions import LocalFunction
 from jitlite.frontend.emit.possibly_set import note_possible
@@ -70,8 +70,6 @@ class _Merge(Record, eq=True):
         for (block, _), own, other in ((self.true, true, false), (self.false, false, true)):
             if own is None or (block in em.jumping and not T.is_subtype(own, merged)):
                 store_placeholder(em, block, name, other or merged)
-            elif (own, merged) == (T.INT, T.FLOAT):
-                store_as_float(em, block, name, self.range)
         em.frame.sugared.pop(name, None)
         em.frame.know(name, merged)
         em.frame.reasons.pop(name, None)
@@ -116,8 +114,6 @@ class _Merge(Record, eq=True):
             if block in em.jumping and not T.is_subtype(own, other):
                 return other
         merged = T.unify(true, false, default_to_union=self._may_be_union(outer))
-        if merged is None and outer is None and em.joins(name, self.range, true, false):
-            merged = T.FLOAT
         if merged is None:
             message = (
                 f"{OTHER_TYPES}: {name} is set to type {true.annotation} in the {self.sides[0]} and type "

@@ -22,14 +22,11 @@ set the variable. A branch in which the condition says that it is set starts wit
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
-from jitlite.base.source import SourceRange
 from jitlite.frontend.emit.emitter import Emitter
-from jitlite.frontend.emit.scope import Frame, Kept, RefinementSet
+from jitlite.frontend.emit.scope import Kept, RefinementSet
 from jitlite.frontend.syntax import tree
-from jitlite.ir import types as T
 from jitlite.ir.graph import Block, Node, Value
 from jitlite.ir.types import Type
 
@@ -44,22 +41,6 @@ def store_placeholder(em: Emitter, block: Block, name: str, type: Type) -> None:
     with em.graph.inserting_at_end(block):
         value = em.uninitialized(type)
         em.unset.placeholders.add(em.graph.insert("prim::Store", (value,), (), {"name": name}))
-
-
-def store_as_float(em: Emitter, block: Block, name: str, range: SourceRange) -> None:
-    """At the end of a block, let a variable of an int be one of floats; its value stays an int, as in Python."""
-    with em.graph.inserting_at_end(block):
-        value = Frame.load(em, name, T.INT)
-        converted = em.convert(T.FLOAT, value, range)
-        em.unset.moves |= {value.node, em.graph.insert("prim::Store", (converted,), (), {"name": name}, range)}
-
-
-def join_numbers(em: Emitter, blocks: Sequence[Block], range: SourceRange) -> None:
-    """Let an int be a float where the other branch gives one; its value stays an int, as in Python."""
-    if {b.outputs[0].type for b in blocks} == {T.INT, T.FLOAT}:
-        for block in blocks:
-            with em.graph.inserting_at_end(block):
-                block.replace_output(0, em.convert(T.FLOAT, block.outputs[0], range))
 
 
 def keep_what_is_set(em: Emitter, names: set[str]) -> Kept:

@@ -16,7 +16,7 @@ from jitlite.base.errors.types import CHANGED_TYPE, NO_CONDITION
 from jitlite.base.source import SourceRange
 from jitlite.frontend.emit.attribute_refinement import path_of
 from jitlite.frontend.emit.branch_refinement import Branches
-from jitlite.frontend.emit.conditional_assignment import join_numbers, keep_what_is_set, names_set_in, set_by_operands
+from jitlite.frontend.emit.conditional_assignment import keep_what_is_set, names_set_in, set_by_operands
 from jitlite.frontend.emit.emitter import Emitter, expression
 from jitlite.frontend.emit.empty_literals import settle_by_other
 from jitlite.frontend.emit.exception_values import exception_classes, is_one_of
@@ -334,12 +334,9 @@ def emit_if_expression(
         branches.add(block, frame)
     branches.join()
     settle_by_other(em, blocks, range)
-    if not united:
-        join_numbers(em, blocks, range)
     true_type, false_type = (b.outputs[0].type for b in blocks)
     merged = T.unify(true_type, false_type, default_to_union=united)
     if merged is None:
-        em.learn_branches([b.outputs[0] for b in blocks])
         raise CHANGED_TYPE(
             f"if-expression's true branch has type {true_type.annotation} but false branch has type "
             f"{false_type.annotation}",

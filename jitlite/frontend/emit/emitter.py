@@ -49,6 +49,7 @@ from jitlite.frontend.emit.sets import listed, method_of_set
 from jitlite.frontend.emit.shown_values import Reading, as_argument
 from jitlite.frontend.emit.ssa import is_meaningful_name
 from jitlite.frontend.emit.values import ConstantValue, SimpleValue, SugaredValue
+from jitlite.frontend.emit.ways_out import way_to_one_type
 from jitlite.frontend.syntax import tree
 from jitlite.frontend.syntax.nested_scopes import (
     OUTSIDE,
@@ -261,7 +262,7 @@ class Emitter(LearningBuilder):
         if found is not None:
             return found
         if name in self.frame.reasons:
-            raise self.unlike_in_branches(name, self.frame.reasons[name], range)
+            raise MAYBE_UNSET(self.frame.reasons[name], range, hint=way_to_one_type(name, self.frame.reasons[name]))
         if name in self.own_names:
             raise self._unset_error(name, range)
         return self._from_outside(name, range)

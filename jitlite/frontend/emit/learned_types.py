@@ -20,11 +20,9 @@ from jitlite.base.errors.names import MAYBE_UNSET
 from jitlite.base.errors.types import CHANGED_TYPE
 from jitlite.base.source import CompileError, SourceRange
 from jitlite.frontend.emit.builder import Builder
-from jitlite.frontend.emit.operator_uses import compares, gives_part, wanted_type
 from jitlite.frontend.emit.possibly_set import accesses
 from jitlite.frontend.emit.scope import Frame
 from jitlite.frontend.emit.values import SimpleValue
-from jitlite.frontend.emit.ways_out import way_to_one_type
 from jitlite.frontend.syntax import tree
 from jitlite.ir import types as T
 from jitlite.ir.graph import Graph, Node, Value
@@ -61,11 +59,6 @@ class LearnedTypes:
 
         self.carried: dict[str, Type] = {}
         """Of variables that a loop reads before it sets them, in an earlier iteration; see `loop_carried`."""
-        self.unlike: dict[str, tuple[_Place, Type, Type]] = {}
-        """Where two branches last gave a variable values of two types, and these."""
-
-        self.joined: set[tuple[str, _Place]] = set()
-        """Variables that branches give an int and a float, and that something reads: they are floats."""
         self._guessed: dict[str, int] = {}
         """Which of `GUESSES` it is, where nothing has told the type."""
 
@@ -305,43 +298,6 @@ class LearningBuilder(Builder):
             elif isinstance(type, T.ListType | T.DictType):
                 self._learn(store.input, type)
 
-    def joins(self, name: str, range: SourceRange, *types: Type) -> bool:
-        """Is a variable a float behind branches that give it an int and a float, as something reads it there?"""
-        if self.learned is None:
-            return False
-        self.learned.unlike[name] = _place(range), types[0], types[1]
-        return set(types) == _NUMBERS and (name, _place(range)) in self.learned.joined
-
-    def unlike_in_branches(self, name: str, reason: str, range: SourceRange) -> CompileError:
-        """The error that a variable is read to which branches have given no value, or values of two types.
-
-        Raises:
-            LearnedType: there is a type for both.
-        """
-        if self.learned is not None and name in self.learned.unlike:
-            place, *types = self.learned.unlike[name]
-            if set(types) == _NUMBERS and (name, place) not in self.learned.joined:
-                self.learned.joined.add((name, place))
-                raise LearnedType
-            self._learn_both([store.input for store in self._stores(name)], types)
-        return MAYBE_UNSET(reason, range, hint=way_to_one_type(name, reason))
-
-    def learn_branches(self, values: Sequence[Value]) -> None:
-        """Learn from the two values of a conditional expression.
-
-        Raises:
-            LearnedType: they are displays, and there is a type for both.
-        """
-        if self.learned is not None:
-            self._learn_both(values, [value.type for value in values])
-
-    def _learn_both(self, values: Sequence[Value], types: Sequence[Type]) -> None:
-        wanted = _common(*types)
-        if isinstance(wanted, T.ListType | T.DictType):
-            for value in values:
-                if type(value.type) is type(wanted):
-                    self._learn(value, wanted)
-
     def learn_result(self, value: Value) -> None:
         """Learn from a result that is not of the type of those before.
 
@@ -366,13 +322,13 @@ class LearningBuilder(Builder):
 
     # -- what is learned
     def _learn_from_operator(self, name: str, values: Sequence[Value]) -> None:
-        if len(values) == 2 and compares(name):
+        if len(values) == 2 and _compares(name):
             for one, other in (values, values[::-1]):
                 if one.type is T.TENSOR:
                     self._learn(one, other.type)
         if not values or not isinstance(values[0].type, T.ListType | T.DictType):
             return
-        wanted = wanted_type(name, values[0].type, [v.type for v in values[1:]])
+        wanted = _wanted(name, values[0].type, [v.type for v in values[1:]])
         if wanted is not None:
             self._learn(values[0], wanted)
 
@@ -425,7 +381,7 @@ def _roots(b: LearningBuilder, value: Value, depth: int, seen: set[str]) -> Iter
         if name not in seen:
             for store in b._stores(name):
                 yield from _roots(b, store.input, depth, seen | {name})
-    elif gives_part(node.kind):
+    elif _gives_part(node.kind):
         yield from _roots(b, node.inputs[0], depth + 1, seen)
     elif node.kind == "prim::If":
         for block in node.blocks:
@@ -461,3 +417,41 @@ def _common(a: Type, b: Type) -> Type | None:
         return _widened(a, b)
     common = T.unify(a, b)
     return b if common is None and a is T.TENSOR else common  # of a literal in it, of which nothing was told
+
+
+def _wanted(name: str, this: Type, given: Sequence[Type]) -> Type | None:
+    """The type that the first operand of an operator had to be of for the others to fit."""
+    kinds = [T.unshaped(t) for t in given]
+    if not kinds:
+        return None
+    position = _position_of_element(name)
+    if position is None:
+        return kinds[0] if type(kinds[0]) is type(this) else None
+    found = dict(enumerate(kinds)).get(position)
+    if isinstance(this, T.DictType):
+        return T.DictType.of(kinds[0], found if found is not None and len(kinds) > 1 else this.value)
+    return None if found is None else T.ListType.of(found)
+
+
+def _position_of_element(name: str) -> int | None:
+    """Where an operator on a list or dict has an element, or a value, behind the container; -1 where it has none.
+
+    None where the second operand is of the type of the first.
+    """
+    match name.removeprefix("aten::"):
+        case "extend" | "add" | "add_" | "update":
+            return None
+        case "append" | "index" | "count" | "remove" | "__contains__":
+            return 0
+        case "insert" | "_set_item" | "setdefault" | "get":
+            return 1
+    return -1
+
+
+def _gives_part(kind: str) -> bool:
+    """Does an operator give what is in its first operand?"""
+    return kind.removeprefix("aten::") in ("__getitem__", "setdefault", "get", "pop")
+
+
+def _compares(name: str) -> bool:
+    return name.removeprefix("aten::") in ("eq", "ne", "lt", "le", "gt", "ge")
