@@ -155,12 +155,6 @@ DISPLAYS: Table = {
 }
 
 NUMBERS: Table = {
-    "an int, then floats": (
-        "xs: List[float]",
-        "total, n = 0, 0\nfor x in xs:\n total = total + x\n n += 1\nreturn total / max(n, 1), n",
-        [[[1.5]], [[]]],
-    ),
-    "the largest": ("xs: List[float]", "m = -1\nfor x in xs:\n m = max(m, x)\nreturn m", [[[1.5]]]),
     "an int, then tensors": (
         "x: Tensor",
         "total = 0\nfor r in x:\n total = total + r.sum()\nreturn total",
@@ -251,3 +245,15 @@ def test_a_function_that_calls_itself_is_not_emitted_without_end():
     source = "def f(n: int):\n    xs = []\n    if n < 2:\n        return 1\n    return n * f(n - 1)\n"
     with pytest.raises(CompileError, match="called recursively"):
         jitlite.script(compile_source("import jitlite\n" + source)["f"])
+
+
+AN_INT_STAYS = {
+    "in a loop": "total = 0\nfor x in xs:\n total = total + x\nreturn total",
+    "in a branch": "m = 1\nif len(xs) > 1:\n m = 0.5\nreturn m",
+}
+
+
+@pytest.mark.parametrize("text", AN_INT_STAYS.values(), ids=AN_INT_STAYS)
+def test_a_variable_of_an_int_is_given_no_floats(text):
+    with pytest.raises(CompileError, match="type int"):
+        jitlite.script(compile_source(source_of("xs: List[float]", text))["f"])

@@ -3,7 +3,7 @@
     names = []               a List[Tensor], as in TorchScript
     names.append("a")        which does not fit
 
-A display of None, or of ints, may get more: its elements are Optional, or floats, then.
+A display of None, or of ints, may get more: its elements are Optional, or floats, then. A variable of an int stays one.
 
 A function that does not compile is emitted again. Then an operator that takes no such list says what type it had to be,
 and the function is emitted from its start with that type for the literal, until it compiles or nothing new is learned.
@@ -85,7 +85,7 @@ class LearnedTypes:
         place = name, _place(range)
         before = self.variables.get(place, first)
         wanted = _common(T.unshaped(before), type)
-        if wanted is None or wanted is before:
+        if wanted is None or wanted is before or wanted is T.FLOAT:  # an int stays one, as in TorchScript
             return False
         self.variables[place] = wanted
         return True
