@@ -52,7 +52,7 @@ class _CompilerScope:
     def make_room(self, levels: int) -> None:
         known = self._calls.deepest
         needed = _FRAMES + _FRAMES_A_LEVEL * levels
-        if self._inside and known < _DEEPEST and _depth_of_stack() + needed > known:
+        if self._inside and known < _DEEPEST and _is_deeper_than(known - needed):
             self._calls.grant(min(_DEEPEST, _depth_of_stack() + 2 * needed))
 
 
@@ -62,6 +62,15 @@ _scope = _CompilerScope()
 def _is_alone() -> bool:
     """Is this the only thread of Python's? The one in the background, which is not counted, never is."""
     return threading.active_count() == 1 and threading.get_ident() == threading.main_thread().ident
+
+
+def _is_deeper_than(depth: int) -> bool:
+    """Are more calls nested than so many? Many times as quick as counting them."""
+    try:
+        sys._getframe(max(depth, 0))
+    except ValueError:
+        return False
+    return True
 
 
 def _depth_of_stack() -> int:
