@@ -1,7 +1,8 @@
 """How a function is run: its plans, which plan a call takes, and when a new one is made.
 
 A *plan* is an optimized graph together with what runs it. The general plan of a function is right for all arguments. It
-runs from the first call. What happens then depends on the switch `executor`:
+runs from the first call, or a plan for flags of modules as that call has them (`flag_plans.py`). What happens then
+depends on the switch `executor`:
 
 - `profiling`: a function that is called often, and asks things that the types of its arguments answer, is profiled for
   a call or two. If a graph for the types that were seen has less to do, it becomes the function's plan, behind a guard;
@@ -295,7 +296,7 @@ class Executor(Exchanged):
     # -- profiling, then specializing
 
     def _count_call(self, *arguments: object) -> Any:
-        """Run the general plan and count, until the function has turned out to be called often."""
+        """Run the plan that there is and count, until the function has turned out to be called often."""
         self._calls.bump()
         if self._calls.value >= options.current().specialize_after * self._patience:
             return self._run_and_take(self._decide_specialization, arguments)
@@ -342,7 +343,7 @@ class Executor(Exchanged):
                 self.invalidate_entry()
 
     def _run_and_take(self, step: Callable[[], None], arguments: tuple[object, ...]) -> Any:
-        """Run the general plan, and take a step towards another one. How long the run took is told to who does
+        """Run the plan that there is, and take a step towards another one. How long the run took is told to who does
         that in the background, so it comes behind it."""
         if not options.current().background:
             plan = self._plan_of(arguments)
@@ -542,7 +543,10 @@ class Executor(Exchanged):
             return self._specialized.graph
         if self._given_up and self._rest is not None:
             return self._rest.graph_for(bound)
-        return self._plan_of(bound).graph if mode == "profiling" else self.general.graph
+        first = self._first
+        if mode != "profiling" or (first is not None and not first.fits(bound)):  # to look drops no plan
+            return self.general.graph
+        return self._plan_of(bound).graph
 
     @property
     def decision(self) -> str:

@@ -16,6 +16,7 @@ from jitlite.executor.plans import Plan
 from jitlite.executor.specialize import Specialized, guard_of_flags, worth_of_flags
 from jitlite.ir.graph import Graph
 from jitlite.ir.types import ClassType
+from jitlite.passes import insertion
 from jitlite.passes.pipelines import PHASES
 
 
@@ -74,6 +75,8 @@ def first_plan(
 
 def _with_reads(graph: Graph) -> tuple[Graph, Reads]:
     """The graph with its calls inlined, where it takes modules, and the flags that it reads."""
+    if insertion.is_used():  # such passes would meet a graph that is inlined already, and run twice
+        return graph, {}
     if not any(isinstance(v.type, ClassType) and v.type.is_module for v in graph.inputs):
         return graph, {}
     inlined = graph.copy()

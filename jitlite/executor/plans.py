@@ -205,7 +205,7 @@ class ExecutorState:
 
     Attributes:
         graph: the graph of the function, as the front end left it.
-        fallback: the general plan, None before the first call.
+        fallback: the general plan, None until it is made.
         execution_plans: the specialized plans by what they are for.
         counters: numbers by name.
         decision: why the function is run as it is, as a sentence.

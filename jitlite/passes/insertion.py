@@ -41,6 +41,11 @@ def enter(inserted: InsertedPass) -> RemovableHandle:
     return handle
 
 
+def is_used() -> bool:
+    """Are there passes that users have put into plans?"""
+    return bool(_inserted)
+
+
 def with_inserted(names: Sequence[str]) -> list[str | Pass]:
     """The passes of a pipeline, with those that users have put beside them."""
     if not _inserted:

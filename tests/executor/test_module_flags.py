@@ -315,3 +315,29 @@ def test_the_general_plan_is_made_before_a_call_waits_for_it():
     assert "a plan for self.1.training = False" in executor.decision
     assert torch.equal(scripted(x), expected)
     assert torch.equal(scripted.train()(x), torch.zeros(2, 4))
+
+
+def test_looking_at_the_graph_of_other_flags_changes_nothing():
+    scripted = jitlite.script(nn.Sequential(nn.Linear(4, 4), nn.Dropout(1.0)).eval())
+    executor = executor_of(scripted.forward.__jitlite_function__)
+    with options.override(specialize_after=8):
+        x = torch.ones(2, 4)
+        scripted(x)
+        scripted.train()
+        assert "training" in executor.graph_for([scripted, x]).to_text(ranges=False)
+        scripted.eval()
+        assert "a plan for self.1.training = False" in executor.decision
+
+
+@pytest.mark.parametrize("beside", [{"before": "inline"}, {"after": "inline"}])
+def test_passes_of_users_run_once_and_meet_the_graph_that_they_expect(beside):
+    seen = []
+
+    def look(graph):
+        seen.append(any(node.kind == "prim::CallMethod" for node in graph.all_nodes()))
+        return False
+
+    scripted = jitlite.script(nn.Sequential(nn.Linear(4, 4), nn.Dropout(), nn.BatchNorm1d(4)).eval())
+    with jitlite.passes.insert(look, **beside), options.override(specialize_after=100):
+        scripted(torch.ones(2, 4))
+    assert seen == ["before" in beside]
