@@ -2,7 +2,9 @@
 
 An arena gives pieces one behind the other, and takes them back all together: those since a mark at the end of an
 iteration of a loop, or everything. So a piece costs an addition and a comparison. Memory comes from C's library in
-chunks. One of them waits between two calls for the next one.
+chunks. A few of them wait between calls for whichever kernel is called next. An arena that needed several remembers how
+much that was, and begins the next time with one chunk of that size: one that is made anew for each call would be filled
+with pages by the system, which takes longer than to compute what is in it.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from jitlite.kernels.context import KernelCode
 from jitlite.kernels.large_memory import advise_function
 from jitlite.kernels.loop_ir import Operand
 from jitlite.native.capi import address, pointer
+from jitlite.native.code import LLVMBuilder
 from jitlite.native.entry import address_of
 
 ALIGNMENT = 64
@@ -25,24 +28,15 @@ _SMALLEST = 64 * 1024
 _LARGEST_STEP = 1024 * 1024
 """Where doubling ends."""
 _KEPT = 8 * 1024 * 1024
-"""Bytes that may wait for the next call, for each arena of a kernel."""
+"""Bytes of the largest chunk that waits."""
+_PLACES = 8
+"""Chunks that may wait, of all kernels together."""
 _MOST = 1 << 46
 """More bytes than any machine has: what is asked for is no size then, but a product that did not fit."""
 
-
-class _Waiting:
-    """The chunk that waits for the next call, if there is one. A call takes it away; one that comes meanwhile, from the
-    same thread or another one, finds nothing and makes its own. It is exchanged atomically, for kernels run without the
-    interpreter's lock where they compute much."""
-
-    def __init__(self) -> None:
-        self.chunk = ctypes.c_void_p()
-        self._free = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(address("free"))
-
-    def __del__(self) -> None:
-        if self.chunk.value:
-            self._free(self.chunk)
-            self.chunk.value = None
+_waiting = (ctypes.c_void_p * _PLACES)()
+"""The chunks that wait. A call takes one away, so a place has no chunk or one that nobody uses. Places are exchanged
+atomically, for kernels run without the interpreter's lock where they compute much."""
 
 
 class ArenaMark(Record, eq=True):
@@ -70,9 +64,9 @@ class Arena:
         self.kc = kc
         self._state = kc.code.slot("[4 x ptr]")
         kc.code.slots.append(f"  store [4 x ptr] zeroinitializer, ptr {self._state}")
-        waiting = _Waiting()
-        kc.kept.append(waiting)
-        self._waiting = pointer(ctypes.addressof(waiting.chunk))
+        wanted = ctypes.c_int64()
+        kc.kept.append(wanted)
+        self._wanted = pointer(ctypes.addressof(wanted))
         self._pieces = 0
         """How many places of the code take a piece."""
 
@@ -85,13 +79,27 @@ class Arena:
         code = self.kc.code
         self._pieces += 1
         code.helper(_piece())
-        found = code.value(f"call ptr @arena_piece(ptr {self._state}, ptr {self._waiting}, i64 {bytes})")
+        found = code.value(f"call ptr @arena_piece(ptr {self._state}, ptr {self._wanted}, i64 {bytes})")
         code.bail_out_if(code.value(f"icmp eq ptr {found}, null"))
         return found
 
     def alloc_elements(self, sizes: Sequence[Operand], each: int) -> str:
         """A piece for so many elements of so many bytes; the kernel is given up where the product does not fit."""
-        return self.alloc(checked_product(self.kc, [*sizes, each]))
+        code, numbers = self.kc.code, [n for n in map(self.kc.operand, [*sizes, each]) if n != "1"]
+        if len(numbers) < 2:
+            return self.alloc(numbers[0] if numbers else "1")
+        self._pieces += 1
+        code.helper(_piece())
+        code.helper(_elements(len(numbers)))
+        code.declared.add(f"declare {MULTIPLY}")
+        given = "".join(f", i64 {number}" for number in numbers)
+        found = code.value(f"call ptr @arena_elements_{len(numbers)}(ptr {self._state}, ptr {self._wanted}{given})")
+        code.bail_out_if(code.value(f"icmp eq ptr {found}, null"))
+        return found
+
+    def give_back(self, piece: str) -> None:
+        """Take back the latest piece."""
+        self.kc.code.store("ptr", piece, self._state)
 
     def mark(self) -> ArenaMark:
         """Remember how far the arena is."""
@@ -118,24 +126,21 @@ class Arena:
         """Take back everything; written wherever the kernel ends, behind all that takes a piece."""
         if self._pieces:
             free = _function("arena_free", _FREE)
-            self.kc.code.emit(f"call void {free}(ptr {self._state}, ptr {self._waiting})")
+            self.kc.code.emit(f"call void {free}(ptr {self._state}, ptr {self._wanted})")
 
 
-def checked_product(kc: KernelCode, factors: Sequence[Operand]) -> str:
-    """The product of numbers that are not negative. The kernel is given up where it does not fit in 64 bits."""
-    code, found, overflows = kc.code, "1", "false"
-    for factor in factors:
-        number = kc.operand(factor)
-        if "1" in (found, number):
-            found = number if found == "1" else found
-            continue
-        both = code.intrinsic("{ i64, i1 } @llvm.umul.with.overflow.i64(i64, i64)", found, number)
+def product_of(code: LLVMBuilder, numbers: Sequence[str]) -> tuple[str, str]:
+    """The product of numbers that are not negative, and a bool: does it not fit in 64 bits?"""
+    found, overflows = numbers[0] if numbers else "1", "false"
+    for number in numbers[1:]:
+        both = code.intrinsic(MULTIPLY, found, number)
         found = code.value(f"extractvalue {{ i64, i1 }} {both}, 0")
         flag = code.value(f"extractvalue {{ i64, i1 }} {both}, 1")
         overflows = flag if overflows == "false" else code.value(f"or i1 {overflows}, {flag}")
-    if overflows != "false":
-        code.bail_out_if(overflows)
-    return found
+    return found, overflows
+
+
+MULTIPLY = "{ i64, i1 } @llvm.umul.with.overflow.i64(i64, i64)"
 
 
 # -- functions that all kernels call. A chunk starts with the next one of its list and its size; pieces begin behind.
@@ -156,6 +161,7 @@ def _filled(text: str) -> str:
     names = {
         "HEAD": _HEAD, "MOST": _MOST, "SMALLEST": _SMALLEST, "STEP": _LARGEST_STEP, "KEPT": _KEPT,
         "ALIGN": ALIGNMENT, "LESS": ALIGNMENT - 1,
+        "PLACES": _PLACES, "WAITING": pointer(ctypes.addressof(_waiting)),
         "FREE": pointer(address("free")), "ALLOC": pointer(address("aligned_alloc")),
         "ADVISE": f"  call void {advise}(ptr %made, i64 %whole)" if advise else "",
     }  # fmt: skip
@@ -171,8 +177,25 @@ def _piece() -> str:
     return _filled(_PIECE.replace("@GROW", _function("arena_grow", _GROW)))
 
 
+@functools.cache
+def _elements(count: int) -> str:
+    """A function that gives a piece of as many bytes as the product of some numbers, or null."""
+    code, numbers = LLVMBuilder(), [f"%size{number}" for number in range(count)]
+    bytes, overflows = product_of(code, numbers)
+    parameters = "".join(f", i64 {number}" for number in numbers)
+    lines = [
+        f"define internal ptr @arena_elements_{count}(ptr %state, ptr %wanted{parameters}) nounwind {{",
+        *code.lines,
+        f"  %asked = select i1 {overflows}, i64 -1, i64 {bytes}",
+        "  %piece = call ptr @arena_piece(ptr %state, ptr %wanted, i64 %asked)",
+        "  ret ptr %piece",
+        "}",
+    ]
+    return "\n".join(lines)
+
+
 _PIECE = """
-define internal ptr @arena_piece(ptr %state, ptr %waiting, i64 %bytes) nounwind {
+define internal ptr @arena_piece(ptr %state, ptr %wanted, i64 %bytes) nounwind {
   %cursor = load ptr, ptr %state
   %end_at = getelementptr ptr, ptr %state, i64 1
   %end = load ptr, ptr %end_at
@@ -182,7 +205,7 @@ define internal ptr @arena_piece(ptr %state, ptr %waiting, i64 %bytes) nounwind 
   %is_full = icmp uge i64 %bytes, %left             ; the first piece has a place, though it were empty
   br i1 %is_full, label %grow, label %give
 grow:
-  %fresh = call ptr @GROW(ptr %state, ptr %waiting, i64 %bytes)
+  %fresh = call ptr @GROW(ptr %state, ptr %wanted, i64 %bytes)
   %is_none = icmp eq ptr %fresh, null
   br i1 %is_none, label %none, label %give
 give:
@@ -198,7 +221,8 @@ none:
 """
 
 _GROW = """
-define ptr @arena_grow(ptr %state, ptr %waiting, i64 %bytes) {
+declare i64 @llvm.umax.i64(i64, i64)
+define ptr @arena_grow(ptr %state, ptr %wanted, i64 %bytes) {
   %used = getelementptr ptr, ptr %state, i64 2
   %spare = getelementptr ptr, ptr %state, i64 3
   %is_too_much = icmp ugt i64 %bytes, @MOST
@@ -222,27 +246,44 @@ unlink:
 drop:                                             ; none is: they only take up memory
   %old = load ptr, ptr %spare
   %is_dropped = icmp eq ptr %old, null
-  br i1 %is_dropped, label %wait, label %drop_one
+  br i1 %is_dropped, label %wish, label %drop_one
 drop_one:
   %rest = load ptr, ptr %old
   store ptr %rest, ptr %spare
   call void @FREE(ptr %old)
   br label %drop
-wait:                                             ; is there one from the last call?
-  %waited = atomicrmw xchg ptr %waiting, ptr null acq_rel
-  %is_none = icmp eq ptr %waited, null
-  br i1 %is_none, label %make, label %take
+wish:                                             ; the first chunk is to be as large as all of the last call
+  %last = load ptr, ptr %used
+  %is_first = icmp eq ptr %last, null
+  %remembered = load atomic i64, ptr %wanted monotonic, align 8
+  %wished = select i1 %is_first, i64 %remembered, i64 0
+  %needed = call i64 @llvm.umax.i64(i64 %wished, i64 %bytes)
+  br label %wait
+wait:                                             ; is there one from another call?
+  %place = phi i64 [ 0, %wish ], [ %next_place, %next ]
+  %is_end = icmp eq i64 %place, @PLACES
+  br i1 %is_end, label %make, label %seek
+seek:
+  %place_at = getelementptr ptr, ptr @WAITING, i64 %place
+  %seen = load atomic ptr, ptr %place_at monotonic, align 8
+  %is_empty = icmp eq ptr %seen, null
+  br i1 %is_empty, label %next, label %try
+try:
+  %waited = atomicrmw xchg ptr %place_at, ptr null acq_rel
+  %is_gone = icmp eq ptr %waited, null
+  br i1 %is_gone, label %next, label %take
 take:
   %waited_size_at = getelementptr i64, ptr %waited, i64 1
   %waited_size = load i64, ptr %waited_size_at
-  %suits = icmp uge i64 %waited_size, %bytes
+  %suits = icmp uge i64 %waited_size, %needed
   br i1 %suits, label %use, label %refuse
-refuse:
+refuse:                                           ; so that a larger one can wait in its place
   call void @FREE(ptr %waited)
-  br label %make
+  br label %next
+next:
+  %next_place = add i64 %place, 1
+  br label %wait
 make:
-  %last = load ptr, ptr %used
-  %is_first = icmp eq ptr %last, null
   br i1 %is_first, label %choose, label %double
 double:
   %last_size_at = getelementptr i64, ptr %last, i64 1
@@ -253,7 +294,7 @@ double:
   br label %choose
 choose:
   %least = phi i64 [ @SMALLEST, %make ], [ %step, %double ]
-  %more = add i64 %bytes, @LESS
+  %more = add i64 %needed, @LESS
   %rounded = and i64 %more, -@ALIGN
   %is_more = icmp ugt i64 %rounded, %least
   %size = select i1 %is_more, i64 %rounded, i64 %least
@@ -308,11 +349,36 @@ done:
 """
 
 _FREE = """
-define void @arena_free(ptr %state, ptr %waiting) {
-  %gave = alloca i1
-  store i1 false, ptr %gave
+declare i64 @llvm.umin.i64(i64, i64)
+define void @arena_free(ptr %state, ptr %wanted) {
   %used = getelementptr ptr, ptr %state, i64 2
   %spare = getelementptr ptr, ptr %state, i64 3
+  %first_used = load ptr, ptr %used
+  %first_spare = load ptr, ptr %spare
+  br label %count
+count:                                            ; how much memory do both lists have?
+  %counted = phi ptr [ %first_used, %0 ], [ %after_counted, %add ], [ %first_spare, %other ]
+  %so_far = phi i64 [ 0, %0 ], [ %sum, %add ], [ %so_far, %other ]
+  %in_spare = phi i1 [ false, %0 ], [ %in_spare, %add ], [ true, %other ]
+  %is_counted = icmp eq ptr %counted, null
+  br i1 %is_counted, label %ended, label %add
+add:
+  %counted_size_at = getelementptr i64, ptr %counted, i64 1
+  %counted_size = load i64, ptr %counted_size_at
+  %sum = add i64 %so_far, %counted_size
+  %after_counted = load ptr, ptr %counted
+  br label %count
+ended:
+  br i1 %in_spare, label %remember, label %other
+other:
+  br label %count
+remember:
+  %total = call i64 @llvm.umin.i64(i64 %so_far, i64 @KEPT)
+  %before = load atomic i64, ptr %wanted monotonic, align 8
+  %is_more = icmp ugt i64 %total, %before
+  br i1 %is_more, label %note, label %walk
+note:
+  store atomic i64 %total, ptr %wanted monotonic, align 8
   br label %walk
 walk:
   %in_use = load ptr, ptr %used
@@ -330,17 +396,23 @@ one:
   %size_at = getelementptr i64, ptr %chunk, i64 1
   %size = load i64, ptr %size_at
   %is_large = icmp ugt i64 %size, @KEPT
-  %has_given = load i1, ptr %gave
-  %is_freed = or i1 %is_large, %has_given
+  %is_small = icmp ult i64 %size, %total
+  %is_freed = or i1 %is_large, %is_small
   br i1 %is_freed, label %free, label %keep
-keep:                                             ; the latest one that is not too large waits for the next call
-  store i1 true, ptr %gave
-  %old = atomicrmw xchg ptr %waiting, ptr %chunk acq_rel
-  %is_alone = icmp eq ptr %old, null
-  br i1 %is_alone, label %walk, label %free
+keep:                                             ; it waits for another call, where there is a place
+  %place = phi i64 [ 0, %one ], [ %next_place, %taken ]
+  %is_end = icmp eq i64 %place, @PLACES
+  br i1 %is_end, label %free, label %offer
+offer:
+  %place_at = getelementptr ptr, ptr @WAITING, i64 %place
+  %exchanged = cmpxchg ptr %place_at, ptr null, ptr %chunk acq_rel monotonic
+  %is_kept = extractvalue { ptr, i1 } %exchanged, 1
+  br i1 %is_kept, label %walk, label %taken
+taken:
+  %next_place = add i64 %place, 1
+  br label %keep
 free:
-  %gone = phi ptr [ %chunk, %one ], [ %old, %keep ]
-  call void @FREE(ptr %gone)
+  call void @FREE(ptr %chunk)
   br label %walk
 done:
   store ptr null, ptr %state

@@ -28,6 +28,7 @@ from jitlite.kernels.hoist import hoist_packing
 from jitlite.kernels.lower import lower
 from jitlite.kernels.recording import Key, Part, RecordingFactory, Recordings, needs_of
 from jitlite.kernels.regions import TensorRun, fault_of, give_own_lists, may_have_regions
+from jitlite.kernels.reuse import reuse_memory
 from jitlite.kernels.torch_abi import torch_abi
 from jitlite.kernels.verify import verify
 from jitlite.native.code import NotNative
@@ -317,6 +318,7 @@ class KernelState(Implementation):
                 return None
             kernel = lower(self.region, facts, self.name, self._gives_tuple, is_uniform=self.is_uniform)
             hoist_packing(kernel)
+            reuse_memory(kernel)
             if options.current().verify:
                 verify(kernel)
             made = CompiledKernel(facts, kernel, self._may_be_unset)

@@ -6,16 +6,17 @@ long a chunk is depends on sizes alone, so the result does not depend on how man
 
 from __future__ import annotations
 
+import functools
+
 from jitlite.ir import types as T
 from jitlite.kernels import loop_orders
 from jitlite.kernels.arena import Arena
 from jitlite.kernels.context import KernelCode
 from jitlite.kernels.loop_ir import I64, Buffer, Operand, Owner, Reduce, Scalar
-from jitlite.kernels.parallel import LoopPart, divided_up, emit_call
+from jitlite.kernels.parallel import LoopPart, Sharing, divided_up, emit_call, sharing
 from jitlite.kernels.reductions import Reduction, State, emit_empty
 from jitlite.kernels.vectors import Vectors
 from jitlite.kernels.walk import counting_by
-from jitlite.native.capi import pointer
 
 
 class _ChunkPart(LoopPart):
@@ -59,12 +60,7 @@ def emit_chunked(kc: KernelCode, reduce: Reduce, dim: int, arena: Arena) -> None
     _give_room(kc, states, count, len(reduction.row_fold.parts), arena)
     part = _ChunkPart(kc, dim)
     _write_chunks(part, reduce, dim, step, states)
-
-    def share(parallel_for: int, name: str, context: str) -> str:
-        operands = f"i64 0, i64 {count}, i64 1, ptr @{name}, ptr {context}"
-        return code.value(f"call i32 {pointer(parallel_for)}({operands})")
-
-    emit_call(kc, part, count, code.value(f"icmp sgt i64 {count}, 1"), share)
+    emit_call(kc, part, _sharing, [count])
     nothing = code.fresh("nothing")
     code.leave_if(code.value(f"icmp eq i64 {count}, 0"), nothing)
     for place in reduction.places:
@@ -72,6 +68,13 @@ def emit_chunked(kc: KernelCode, reduce: Reduce, dim: int, arena: Arena) -> None
     reduction.store_scalars(_together(kc, reduction, states, count))
     code.go(nothing)
     code.label(nothing)
+
+
+@functools.cache
+def _sharing(parallel_for: int) -> Sharing:
+    """What has threads share chunks."""
+    is_much = "icmp sgt i64 %count, 1" if parallel_for else "icmp ne i32 0, 0"
+    return sharing("share_chunks", ["%count"], is_much, KernelCode(), ("%count", "1"), "%count", parallel_for)
 
 
 def _give_room(kc: KernelCode, states: Buffer, count: str, fields: int, arena: Arena) -> None:

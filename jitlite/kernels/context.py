@@ -26,6 +26,7 @@ class KernelCode:
         self.handles: dict[Buffer, str] = {}
         self.kept: list[object] = []
         self._pointers: dict[Buffer, str] = {}
+        self._memory: dict[int, str] = {}
 
     # -- scalars
     def operand(self, value: Operand) -> str:
@@ -62,6 +63,13 @@ class KernelCode:
         return found
 
     # -- memory
+    def memory_of(self, fields: int) -> str:
+        """A place for so many fields of eight bytes, which all may use who need it no longer than for one call."""
+        found = self._memory.get(fields)
+        if found is None:
+            found = self._memory[fields] = self.code.slot(f"[{fields} x i64]")
+        return found
+
     def set_pointer(self, buffer: Buffer, pointer: str) -> None:
         """Have the buffer stand for the memory at a pointer, from here on, wherever control flow comes from."""
         self.code.store("ptr", pointer, self._slot_of(buffer))

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from jitlite.ir.graph import Value
-from jitlite.kernels.arena import Arena, checked_product
+from jitlite.kernels.arena import Arena
 from jitlite.kernels.border import (
     boxed_sizes,
     guard_thread,
@@ -79,6 +79,7 @@ from jitlite.kernels.statement_walks import all_statements
 from jitlite.kernels.target import attributes, host
 from jitlite.kernels.tensor_entry import EVERY, MISS, Guard
 from jitlite.kernels.torch_abi import symbol
+from jitlite.kernels.unlocked import give_lock, take_lock
 from jitlite.native.boxes import free
 from jitlite.native.boxing import boxed
 from jitlite.native.capi import pointer
@@ -86,12 +87,6 @@ from jitlite.native.code import BAIL_OUT, RAISED, NotNative
 from jitlite.native.emit import ENTRY, TRIPS, emit_operation, poll_signals
 from jitlite.native.layout import OUTSIDE, letter_of, stored, zero
 from jitlite.native.rules import to_float, to_int, widened
-
-MANY = 1 << 16
-"""Points of a nest from which on the interpreter's lock is given up: some ten microseconds, or more."""
-
-TOO_MANY = 1 << 48
-"""Points that no nest goes over: Python says that there is no memory for the tensor, which the nest does not make."""
 
 POINTS_BITS = 4
 """To the power of two, the points of a nest that count as one trip of the loop around it (`poll_signals`)."""
@@ -249,8 +244,9 @@ class KernelEmitter(KernelCode):
         if buffer.owner is Owner.RESULT:
             make_result(self, buffer, statement.sizes, self._strides(statement), statement.order)
         else:
-            found = self._arenas[statement.level].alloc_elements(statement.sizes, buffer.dtype.bytes)
-            self.set_pointer(buffer, found)
+            found = None if statement.reuses is None else self.pointer(statement.reuses)
+            arena = self._arenas[statement.level]
+            self.set_pointer(buffer, found or arena.alloc_elements(statement.sizes, buffer.dtype.bytes))
 
     def _strides(self, statement: Alloc) -> Sequence[Operand] | None:
         """Those of a result that is not contiguous."""
@@ -272,53 +268,35 @@ class KernelEmitter(KernelCode):
 
     # -- tensors
     def nest(self, statement: Nest) -> None:
-        with self._without_lock(statement.sizes):
-            emit_parts(self, parallel_dims(statement), statement.sizes, lambda kc: emit_nest(kc, statement))
+        with self._without_lock(statement.sizes) as points:
+            emit_parts(self, parallel_dims(statement), statement.sizes, points, lambda kc: emit_nest(kc, statement))
 
     def reduce(self, statement: Reduce) -> None:
-        with self._without_lock(statement.sizes):
+        sizes = statement.sizes
+        with self._without_lock(sizes) as points:
             dim = chunked_dim(statement)
             if dim is not None:
                 emit_chunked(self, statement, dim, self._arenas[self._level])
             else:
-                emit_parts(self, parallel_dims(statement), statement.sizes, lambda kc: emit_reduce(kc, statement))
+                emit_parts(self, parallel_dims(statement), sizes, points, lambda kc: emit_reduce(kc, statement))
 
     def sort(self, statement: Sort) -> None:
         with self._without_lock(statement.keys.sizes):
             emit_sort(self, statement, self._arenas[self._level])
 
     @contextmanager
-    def _without_lock(self, sizes: Sequence[Operand]) -> Iterator[None]:
-        """Let other threads have the interpreter meanwhile, where there are many points."""
+    def _without_lock(self, sizes: Sequence[Operand]) -> Iterator[str]:
+        """Let other threads have the interpreter meanwhile, where there are many points; gives how many there are."""
         code = self.code
         if not any(isinstance(size, Scalar) for size in sizes):
-            yield
+            yield self.product(sizes)
             return
-        let_go, onward = code.fresh("let_go"), code.fresh("on")
-        points = checked_product(self, sizes)
-        code.bail_out_if(code.value(f"icmp ugt i64 {points}, {TOO_MANY}"))
+        points = give_lock(self, sizes, self._thread)
         if self._loops:  # they look up the sooner
             trips = code.value(f"lshr i64 {points}, {POINTS_BITS}")
             code.store("i64", code.value(f"sub i64 {code.load('i64', self._fuel)}, {trips}"), self._fuel)
-        code.branch(code.value(f"icmp sgt i64 {points}, {MANY}"), let_go, onward)
-        code.label(let_go)
-        code.store("ptr", code.call("ptr", "PyEval_SaveThread"), self._thread)
-        code.go(onward)
-        code.label(onward)
-        yield
-        self._take_lock()
-
-    def _take_lock(self) -> None:
-        """Have the interpreter's lock again, if it was given up."""
-        code = self.code
-        take, onward = code.fresh("take"), code.fresh("on")
-        thread = code.load("ptr", self._thread)
-        code.branch(code.value(f"icmp ne ptr {thread}, null"), take, onward)
-        code.label(take)
-        code.call("void", "PyEval_RestoreThread", "ptr", thread)
-        code.store("ptr", "null", self._thread)
-        code.go(onward)
-        code.label(onward)
+        yield points
+        take_lock(self, self._thread)
 
     def product_of(self, statement: Product) -> None:
         with self._without_lock((*statement.out.sizes, statement.a.sizes[1])):
@@ -409,7 +387,7 @@ class KernelEmitter(KernelCode):
         given = code.slot("ptr")
         self._end(result, given, DONE)
         code.label(BAIL_OUT)
-        self._take_lock()
+        take_lock(self, self._thread)
         self._end(self._none(), given, GAVE_UP)
         code.label(RAISED)
         self._end("null", given)

@@ -152,7 +152,9 @@ class _Run(Record, frozen=False):
     def _alloc(self, statement: L.Alloc) -> None:
         """What is in new memory is nobody's business: it is filled with what would show."""
         sizes, dtype = self.values(statement.sizes), statement.buffer.dtype.torch
-        if statement.strides is None:
+        if statement.reuses is not None:
+            made = self.memory[statement.reuses].view(dtype)
+        elif statement.strides is None:
             made = torch.empty(sizes, dtype=dtype)
         else:
             made = torch.empty_strided(sizes, self.values(statement.strides), dtype=dtype)

@@ -16,6 +16,7 @@ Whatever has to hold for the kernel to go on is a `Check`: where it fails the ke
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import field
 from enum import Enum
@@ -225,6 +226,10 @@ class Read(Statement):
     place: Place
 
 
+MemoryNeed = tuple[int, int, tuple[str, ...]]
+"""The level of memory, and how much that is: bytes, and the sizes that are not known."""
+
+
 class Alloc(Statement):
     """Memory for a buffer.
 
@@ -235,6 +240,7 @@ class Alloc(Statement):
             depth, and at the end of the kernel for level 0.
         order: the dimensions, without those of size 1, from the outermost one in memory inwards, where they do not
             ascend; the strides are those of memory without gaps then.
+        reuses: a buffer of the same level and as many bytes, which nothing names any more: it is its memory.
     """
 
     buffer: Buffer
@@ -242,6 +248,13 @@ class Alloc(Statement):
     strides: tuple[Operand, ...] | None = None
     level: int = 0
     order: tuple[int, ...] | None = None
+    reuses: Buffer | None = None
+
+    @property
+    def need(self) -> MemoryNeed:
+        known = math.prod(size for size in self.sizes if isinstance(size, int))
+        names = sorted(size.name for size in self.sizes if isinstance(size, Scalar))
+        return self.level, known * self.buffer.dtype.bytes, tuple(names)
 
 
 class Bind(Statement):

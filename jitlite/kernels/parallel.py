@@ -18,7 +18,9 @@ from __future__ import annotations
 import functools
 import hashlib
 from collections.abc import Callable, Sequence
+from functools import partial
 
+from jitlite.base.records import Record
 from jitlite.kernels import loop_orders
 from jitlite.kernels.context import KernelCode
 from jitlite.kernels.forks import lost_at
@@ -113,7 +115,7 @@ class LoopPart(KernelCode):
 
 
 def emit_parts(
-    kc: KernelCode, dims: Sequence[int], sizes: Sequence[Operand], write: Callable[[KernelCode], None]
+    kc: KernelCode, dims: Sequence[int], sizes: Sequence[Operand], points: str, write: Callable[[KernelCode], None]
 ) -> None:
     """Write a statement so that threads share it.
 
@@ -121,72 +123,104 @@ def emit_parts(
         kc: the kernel.
         dims: those that may be shared, from the outermost one inwards.
         sizes: of all dimensions.
+        points: their product.
         write: writes the statement.
     """
     if not dims or symbol(PARALLEL_FOR) is None:
         write(kc)
         return
-    code, part = kc.code, LoopPart(kc, dims)
+    part = LoopPart(kc, dims)
     write(part)
-    points, numbers = kc.product(sizes), [kc.operand(sizes[d]) for d in dims]
-
-    def share(parallel_for: int, name: str, context: str) -> str:
-        code.helper(_sharing(len(dims), loop_orders.GRAIN, parallel_for))
-        operands = ", ".join(f"i64 {number}" for number in (points, *numbers))
-        return code.value(f"call i32 @share_{len(dims)}(ptr @{name}, ptr {context}, {operands})")
-
-    is_much = code.value(f"icmp sgt i64 {points}, {loop_orders.GRAIN}")
-    emit_call(kc, part, numbers[0], is_much, share)
+    numbers = [kc.operand(sizes[d]) for d in dims]
+    emit_call(kc, part, partial(_sharing, len(dims), loop_orders.GRAIN), [points, *numbers])
 
 
-Share = Callable[[int, str, str], str]
-"""Writes what has threads share the iterations. It is given where torch's function for that is, the name of the part
-and its context, and gives an i32, which is 0 unless the kernel has to be given up."""
+class Sharing(Record, eq=True):
+    """A function that does the iterations of a part, in one thread or in several.
+
+    It is given the part, its context and numbers, and gives an i32, which is 0 unless the kernel has to be given up.
+    """
+
+    name: str
+    text: str
 
 
-def emit_call(kc: KernelCode, part: LoopPart, size: str, is_much: str, share: Share) -> None:
-    """Write the call of a function, or what has threads call it.
+def emit_call(kc: KernelCode, part: LoopPart, sharing_of: Callable[[int], Sharing], numbers: Sequence[str]) -> None:
+    """Write the call of what does a part.
 
     Args:
         kc: the kernel.
-        part: the function.
-        size: how many iterations there are, if one thread does all.
-        is_much: are threads to share it?
-        share: writes how they do.
+        part: what to do.
+        sharing_of: gives what does it, for the address of torch's function for loops, 0 where there is none.
+        numbers: what that is given.
     """
-    code, parallel_for = kc.code, symbol(PARALLEL_FOR)
-    name = part.finish(kc)
-    context = _context(kc, part)
-    several, alone, onward = code.fresh("several"), code.fresh("alone"), code.fresh("on")
-    if parallel_for is None:
-        code.go(alone)
-    else:
-        are_there = code.value(f"icmp eq i64 {code.load('i64', pointer(lost_at()))}, 0")
-        code.branch(code.value(f"and i1 {is_much}, {are_there}"), several, alone)
-        code.label(several)
-        code.bail_out_if(code.value(f"icmp ne i32 {share(parallel_for, name, context)}, 0"))
-        code.go(onward)
-    code.label(alone)
-    code.emit(f"call void @{name}(i64 0, i64 {size}, ptr {context})")
-    code.go(onward)
-    code.label(onward)
-    if part.may_fail:
-        code.bail_out_if(code.value(f"icmp ne i64 {code.load('i64', context)}, 0"))
+    code, name = kc.code, part.finish(kc)
+    sharing = sharing_of(symbol(PARALLEL_FOR) or 0)
+    code.helper(sharing.text)
+    operands = ", ".join(f"i64 {number}" for number in numbers)
+    failed = code.value(f"call i32 @{sharing.name}(ptr @{name}, ptr {_context(kc, part)}, {operands})")
+    code.bail_out_if(code.value(f"icmp ne i32 {failed}, 0"))
 
 
 @functools.cache
-def _sharing(dims: int, grain: int, parallel_for: int) -> str:
-    """A function that has threads share one of some loops. All parts of a kernel with as many loops call it."""
-    kc = KernelCode()
-    code, sizes = kc.code, [f"%size{number}" for number in range(dims)]
+def _sharing(dims: int, grain: int, parallel_for: int) -> Sharing:
+    """What has threads share one of some loops. All parts of a kernel with as many loops call it."""
+    kc, sizes = KernelCode(), [f"%size{number}" for number in range(dims)]
     which, size = _chosen(kc, sizes)
-    code.store("i64", which, code.field("%context", _WHICH))
-    each = divided_up(kc, str(grain), code.value(f"udiv i64 %points, {size}"))
-    operands = f"i64 0, i64 {size}, i64 {each}, ptr %part, ptr %context"
-    code.emit(f"ret i32 {code.value(f'call i32 {pointer(parallel_for)}({operands})')}")
-    numbers = ", ".join(f"i64 {number}" for number in ("%points", *sizes))
-    head = f"define internal i32 @share_{dims}(ptr %part, ptr %context, {numbers}) nounwind {{"
-    return "\n".join([head, *code.lines, "}"])
+    kc.code.store("i64", which, kc.code.field("%context", _WHICH))
+    each = divided_up(kc, str(grain), kc.code.value(f"udiv i64 %points, {size}"))
+    is_much = f"icmp sgt i64 %points, {grain}"
+    return sharing(f"share_{dims}", ["%points", *sizes], is_much, kc, (size, each), sizes[0], parallel_for)
+
+
+def sharing(
+    name: str,
+    numbers: Sequence[str],
+    is_much: str,
+    kc: KernelCode,
+    shared: tuple[str, str],
+    all: str,
+    parallel_for: int,
+) -> Sharing:
+    """A function that has torch share iterations where there are many, and calls the part for all of them where not.
+
+    Args:
+        name: of the function.
+        numbers: its parameters.
+        is_much: an instruction that says whether several threads are to share them.
+        kc: has what computes `shared`.
+        shared: how many iterations there are to share, and the least for one thread.
+        all: how many there are for one thread alone.
+        parallel_for: where torch's function for that is.
+    """
+    operands = f"i64 0, i64 {shared[0]}, i64 {shared[1]}, ptr %part, ptr %context"
+    lines = [
+        f"  %which = getelementptr i64, ptr %context, i64 {_WHICH}",
+        "  store i64 0, ptr %context",
+        "  store i64 0, ptr %which",
+        f"  %is_much = {is_much}",
+        f"  %lost = load i64, ptr {pointer(lost_at())}",
+        "  %are_there = icmp eq i64 %lost, 0",
+        "  %are_shared = and i1 %is_much, %are_there",
+        "  br i1 %are_shared, label %several, label %alone",
+        "several:",
+        *kc.code.lines,
+        f"  %refused = call i32 {pointer(parallel_for)}({operands})",
+        "  br label %end",
+        "alone:",
+        f"  call void %part(i64 0, i64 {all}, ptr %context)",
+        "  br label %end",
+        "end:",
+        "  %result = phi i32 [ %refused, %several ], [ 0, %alone ]",
+        "  %given_up = load i64, ptr %context",
+        "  %number = trunc i64 %given_up to i32",
+        "  %either = or i32 %result, %number",
+        "  ret i32 %either",
+        "}",
+    ]
+    parameters = ", ".join(f"i64 {number}" for number in numbers)
+    head = f"define internal i32 @{name}(ptr %part, ptr %context, {parameters}) nounwind {{"
+    return Sharing(name, "\n".join([head, *lines]))
 
 
 def divided_up(kc: KernelCode, a: str, b: str) -> str:
@@ -196,9 +230,7 @@ def divided_up(kc: KernelCode, a: str, b: str) -> str:
 
 def _context(kc: KernelCode, part: LoopPart) -> str:
     code = kc.code
-    context = code.slot(f"[{_FIRST + len(part.fields)} x i64]")
-    for number in (_FAILED, _WHICH):
-        code.store("i64", "0", code.field(context, number))
+    context = kc.memory_of(_FIRST + len(part.fields))
     for number, value in enumerate(part.fields, _FIRST):
         if isinstance(value, Buffer):
             code.store("ptr", kc.pointer(value), code.field(context, number))

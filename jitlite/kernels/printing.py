@@ -256,7 +256,8 @@ def _alloc(statement: L.Alloc) -> Iterator[str]:
     )
     if statement.strides is not None:
         text += f" strides {_list(statement.strides)}"
-    yield text + (f" until the end of loop {statement.level}" if statement.level else "")
+    text += f" until the end of loop {statement.level}" if statement.level else ""
+    yield text + ("" if statement.reuses is None else f" in the memory of {statement.reuses}")
 
 
 @_lines.register

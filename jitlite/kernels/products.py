@@ -59,6 +59,9 @@ class Memory(Protocol):
     def alloc(self, bytes: str) -> str:
         """A pointer to so many bytes (an i64)."""
 
+    def give_back(self, piece: str) -> None:
+        """The bytes that were given last are not used any more."""
+
 
 Symbol = Callable[[str], int | None]
 """Where a C function is, if it is anywhere."""
@@ -153,11 +156,14 @@ def emit_product(kc: KernelCode, product: Product, target: ProductTarget, packed
     sizes = [kc.operand(size) for size in (m, n, k)]
     a, b = _matrix(kc, product.a), _matrix(kc, product.b)
     memory = packed.pointer if packed else "null"
-    if order not in (Order.ROWS, Order.PACKED):
+    is_temporary = order not in (Order.ROWS, Order.PACKED)
+    if is_temporary:
         memory = target.memory.alloc(temporary(vectors, order, library).call(kc.code, *a[1:], *b[1:], *sizes))
     start = _matrix(kc, product.bias) if product.bias else ["null", "0", "0"]
     out = _matrix(kc, product.out)[:2]
     failed = chooser(vectors, order, library, target.parallel_for).call(kc.code, *out, *a, *b, *start, *sizes, memory)
+    if is_temporary:
+        target.memory.give_back(memory)
     if library is None:
         kc.code.bail_out_if(failed)
 

@@ -80,6 +80,7 @@ class _KernelChecker:
         self._made: set[Scalar] = set()
         self._results: set[Buffer] = set()
         self._packs: set[L.Pack] = set()
+        self._needs: dict[Buffer, L.MemoryNeed] = {}
 
     # -- scalars and buffers
     def define(self, scalar: Scalar, *types: T.Type) -> None:
@@ -246,7 +247,18 @@ class _KernelChecker:
         require(0 <= level <= self._level, f"there is no loop {level} here")
         require(buffer.owner is Owner.ARENA or level == 0, f"{buffer} is a result, and does not end with an iteration")
         require(statement.strides is None or len(statement.strides) == len(statement.sizes), "sizes and strides differ")
+        if statement.reuses is not None:
+            self._take_memory(statement, statement.reuses)
+        self._needs[buffer] = statement.need
         self._state.memory[buffer] = _Memory(level, is_own=True)
+
+    def _take_memory(self, alloc: L.Alloc, giver: Buffer) -> None:
+        """From here on, what had the memory of the giver has none."""
+        memory, taker = self._memory_of(giver), alloc.buffer
+        require(giver.owner is taker.owner is Owner.ARENA, f"{taker} is given memory that is not of the kernel")
+        require(self._needs.get(giver) == alloc.need, f"{taker} is given the memory of {giver}, and needs another")
+        for buffer in [b for b, m in self._state.memory.items() if m is memory]:
+            del self._state.memory[buffer]
 
     @_check.register
     def _bind(self, statement: L.Bind) -> None:

@@ -13,7 +13,7 @@ from test_border import resident
 
 from jitlite.kernels import arena as arenas
 from jitlite.kernels import torch_abi
-from jitlite.kernels.arena import Arena, checked_product
+from jitlite.kernels.arena import Arena
 from jitlite.kernels.border import take_scalar
 from jitlite.kernels.loop_ir import ScalarInput
 from jitlite.native.capi import pointer
@@ -71,6 +71,23 @@ def test_pieces_lie_apart():
         assert all(end <= start for (_, end), (start, _) in itertools.pairwise(spans))
 
 
+def test_the_next_call_has_all_of_it_in_one_chunk():
+    entry, sizes = pieces(6), [60_000] * 6
+    spread = []
+    for _ in range(3):
+        *places, wrong = entry(*sizes)
+        assert wrong == 0
+        spread.append(max(places) - min(places))
+    assert spread[1] == spread[2] == 5 * 60_032
+
+
+def test_chunks_wait_for_whichever_kernel_is_next():
+    first, second = pieces(2), pieces(2)
+    first(1000, 1000)
+    place = first(1000, 1000)[0]
+    assert second(100, 2000)[0] == place
+
+
 @pytest.mark.parametrize("size", [-1, -64, -(2**63), 2**63 - 1, 2**46 + 1, 2**46])
 def test_what_is_too_much(size):
     entry = pieces(2)
@@ -79,10 +96,17 @@ def test_what_is_too_much(size):
 
 
 def test_products_that_do_not_fit():
-    entry = entry_of(lambda kc: numbers(kc, [checked_product(kc, [*map(lambda i: taken(kc, i), range(3)), 4])]))
-    assert entry(3, 5, 7) == (420,)
-    assert entry(2**31, 2**31, 0) == (0,)
-    for sizes in ((2**31, 2**31, 2**31), (2**62, 1, 1), (2**63 - 1, 3, 1)):
+    def write(kc):
+        arena = Arena(kc)
+        used.append(arena)
+        place = arena.alloc_elements([taken(kc, i) for i in range(3)], 4)
+        return numbers(kc, [kc.code.value(f"ptrtoint ptr {place} to i64")])
+
+    used = []
+    entry = entry_of(write, lambda: used)
+    assert entry(3, 5, 7)[0] % 64 == 0
+    assert entry(2**31, 2**31, 0)[0] % 64 == 0
+    for sizes in ((2**31, 2**31, 2**31), (2**62, 1, 1), (2**63 - 1, 3, 1), (2**30, 2**30, 1), (-1, 1, 1)):
         assert entry(*sizes) == GAVE_UP
 
 

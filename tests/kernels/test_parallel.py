@@ -274,7 +274,7 @@ def test_layers_that_are_alike_are_the_same_functions():
         torch.testing.assert_close(scripted(*given), layers(*given))
         (state,) = (state for _, state in tensor_regions(scripted.executor))
     text = state.kernels[0].text
-    calls = re.findall(r"call void @(part_\w+)", text)
+    calls = re.findall(r"@share_\d\(ptr @(part_\w+)", text)
     defined = re.findall(r"define internal void @(part_\w+)", text)
     assert sorted(defined) == sorted(set(calls)) and len(set(calls)) <= len(calls) - 3, "w2 has another stride"
 

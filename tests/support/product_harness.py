@@ -38,6 +38,9 @@ class Heap:
         self.pointers.append(self.kc.code.value(f"call ptr {pointer(symbol('malloc') or 0)}(i64 {bytes})"))
         return self.pointers[-1]
 
+    def give_back(self, piece: str) -> None:
+        """All is given back in the end."""
+
     def free(self) -> None:
         for place in self.pointers:
             self.kc.code.emit(f"call void {pointer(symbol('free') or 0)}(ptr {place})")
