@@ -42,6 +42,7 @@ from jitlite.kernels.loop_ir import (
     Check,
     Convert,
     DtypeInput,
+    Free,
     Get,
     Given,
     Kernel,
@@ -248,6 +249,10 @@ class KernelEmitter(KernelCode):
             arena = self._arenas[statement.level]
             self.set_pointer(buffer, found or arena.alloc_elements(statement.sizes, buffer.dtype.bytes))
 
+    def free_buffer(self, statement: Free) -> None:
+        size = statement.buffer.dtype.bytes
+        self._arenas[statement.level].free_elements(self.pointer(statement.buffer), statement.sizes, size)
+
     def _strides(self, statement: Alloc) -> Sequence[Operand] | None:
         """Those of a result that is not contiguous."""
         strides = statement.strides
@@ -449,7 +454,8 @@ Writer = Callable[[KernelEmitter, Any], None]
 _WRITERS: dict[type[Statement], Writer] = {
     NodeOperation: KernelEmitter.operation, SizeArithmetic: KernelEmitter.index, Convert: KernelEmitter.convert,
     Check: KernelEmitter.check, Get: KernelEmitter.get, Set: KernelEmitter.set, Read: KernelEmitter.read,
-    Alloc: KernelEmitter.alloc, Bind: KernelEmitter.bind, Swap: KernelEmitter.swap, Nest: KernelEmitter.nest,
+    Alloc: KernelEmitter.alloc, Free: KernelEmitter.free_buffer,
+    Bind: KernelEmitter.bind, Swap: KernelEmitter.swap, Nest: KernelEmitter.nest,
     Reduce: KernelEmitter.reduce, Product: KernelEmitter.product_of, Pack: KernelEmitter.pack,
     Sort: KernelEmitter.sort,
     Branch: KernelEmitter.if_, Repeat: KernelEmitter.loop,

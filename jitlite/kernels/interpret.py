@@ -163,6 +163,12 @@ class _Run(Record, frozen=False):
         self.memory[statement.buffer] = _flat(made)
 
     @do.register
+    def _free(self, statement: L.Free) -> None:
+        """Whoever reads it later gets what would show."""
+        memory = self.memory[statement.buffer]
+        memory.fill_(float("nan") if memory.is_floating_point() else 77)
+
+    @do.register
     def _bind(self, statement: L.Bind) -> None:
         self.memory[statement.buffer] = self.memory[statement.source][self.value(statement.offset) :]
 

@@ -257,6 +257,18 @@ class Alloc(Statement):
         return self.level, known * self.buffer.dtype.bytes, tuple(names)
 
 
+class Free(Statement):
+    """Nothing names a buffer of the arena any more: whatever is allocated later may have its memory.
+
+    Attributes:
+        sizes, level: those of its `Alloc`.
+    """
+
+    buffer: Buffer
+    sizes: tuple[Operand, ...]
+    level: int
+
+
 class Bind(Statement):
     """Have a buffer stand for the memory that another one stands for, from an offset on."""
 

@@ -261,6 +261,11 @@ def _alloc(statement: L.Alloc) -> Iterator[str]:
 
 
 @_lines.register
+def _free(statement: L.Free) -> Iterator[str]:
+    yield f"free {statement.buffer}"
+
+
+@_lines.register
 def _bind(statement: L.Bind) -> Iterator[str]:
     yield f"bind {statement.buffer} = {statement.source}[{statement.offset!r}]"
 

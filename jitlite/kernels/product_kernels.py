@@ -163,13 +163,19 @@ def fill(vectors: ProductVectors) -> SharedFunction:
 def pack(vectors: ProductVectors) -> SharedFunction:
     """Writes b[k, n], whatever its strides, in panels, of which the last one has room for all its columns, too."""
     code = FunctionBuilder(vectors)
-    ways = [code.fresh("dense"), code.fresh("strided")]
-    code.branch(code.value("icmp eq i64 %b.k, 1"), *ways)
+    ways = [code.fresh("dense"), code.fresh("others"), code.fresh("rows"), code.fresh("strided")]
+    code.branch(code.value("icmp eq i64 %b.k, 1"), *ways[:2])
     code.label(ways[0])
     with code.steps("0", "%N", vectors.lanes) as n, code.steps("0", "%K", vectors.lanes) as k:
         _pack_square(code, n, k)
     code.emit("ret void")
     code.label(ways[1])
+    code.branch(code.value("icmp eq i64 %b.n, 1"), *ways[2:])
+    code.label(ways[2])
+    with code.steps("0", "%N", vectors.lanes) as n:
+        _pack_columns(code, n)
+    code.emit("ret void")
+    code.label(ways[3])
     with code.steps("0", "%N") as n:
         source, target = code.row("%b", "%b.n", n), _column(code, n)
         with code.steps("0", "%K") as k:
@@ -184,6 +190,15 @@ def _column(code: FunctionBuilder, n: str) -> str:
     size = code.vectors.panel
     panel = code.multiply(code.rounded_down(n, size), "%K")
     return code.at("%out", panel, code.value(f"urem i64 {n}, {size}"))
+
+
+def _pack_columns(code: FunctionBuilder, n: str) -> None:
+    """As many columns as a vector has lanes, which lie side by side."""
+    mask = code.mask(n, "%N")
+    source, target = code.at("%b", n), _column(code, n)
+    with code.steps("0", "%K") as k:
+        columns = code.vector(code.row(source, "%b.k", k), mask)
+        code.put(columns, code.at(target, code.multiply(k, code.vectors.panel)))
 
 
 def _pack_square(code: FunctionBuilder, n: str, k: str) -> None:

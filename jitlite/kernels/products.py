@@ -1,6 +1,7 @@
 """Matrix products: which machine code does one, decided by its sizes when it runs.
 
     columns of b side by side       rows                 `product_kernels.rows`, which threads may share
+    the same, rows far apart        pack, then rows      through temporary memory, where there are many rows of a
     b dense along k, few rows       dots                 `product_kernels.dots`, row by row, the same
     b dense along k, more rows      pack, then rows      through temporary memory
     large                           sgemm_ or dgemm_     of the library that torch itself calls
@@ -46,6 +47,9 @@ LARGE_IN_PARALLEL = 1 << 20
 """The same where it may have several threads, and own code may not."""
 OWN_ONLY = 1 << 27
 """Multiplications up to which own code does it where there is no library."""
+MANY_BY_ROWS = 32
+"""Rows from which on packing pays where the columns of b lie side by side, but more of them than a panel has: rows that
+are some powers of two apart share places in the cache."""
 FEW = 3
 """Rows up to which packing b for one product does not pay."""
 
@@ -156,7 +160,7 @@ def emit_product(kc: KernelCode, product: Product, target: ProductTarget, packed
     sizes = [kc.operand(size) for size in (m, n, k)]
     a, b = _matrix(kc, product.a), _matrix(kc, product.b)
     memory = packed.pointer if packed else "null"
-    is_temporary = order not in (Order.ROWS, Order.PACKED)
+    is_temporary = order is not Order.PACKED
     if is_temporary:
         memory = target.memory.alloc(temporary(vectors, order, library).call(kc.code, *a[1:], *b[1:], *sizes))
     start = _matrix(kc, product.bias) if product.bias else ["null", "0", "0"]
@@ -257,6 +261,14 @@ class _Chooser(FunctionBuilder):
         wanted = self.is_(self.work(), "sge", library.large), self.is_("%M", "slt", library.fewer)
         return self.all_of(*wanted, a, b, *(self.is_(x, "sle", _LONGEST) for x in numbers))
 
+    def are_far_apart(self) -> str:
+        """Are rows of b, whose columns lie side by side, to be packed?"""
+        return self.all_of(
+            self.is_("%M", "sge", MANY_BY_ROWS),
+            self.is_("%b.k", "ne", self.vectors.panel),
+            self.is_("%N", "sge", self.vectors.panel),
+        )
+
     def are_few(self) -> str:
         return self.all_of(self.is_("%M", "sle", FEW), self.is_("%b.k", "eq", 1))
 
@@ -269,7 +281,10 @@ def temporary(vectors: ProductVectors, order: Order, library: Library | None) ->
         with code.returning_if(code.goes_to_library(library), "i64 0"):
             pass
     rounded = code.rounded_down(code.add("%N", vectors.panel - 1), vectors.panel)
-    columns = "1" if order is Order.VECTOR else code.select(code.are_few(), 1, rounded)
+    if order is Order.ROWS:
+        columns = code.select(code.are_far_apart(), rounded, 0)
+    else:
+        columns = "1" if order is Order.VECTOR else code.select(code.are_few(), 1, rounded)
     code.emit(f"ret i64 {code.multiply(code.multiply(columns, '%K'), vectors.dtype.bytes)}")
     return code.finished(f"{vectors.name('temporary')}_{order.value}", _STRIDES_AND_SIZES, "i64")
 
@@ -296,11 +311,15 @@ def chooser(
     if order is Order.ANY:
         with code.returning_if(code.any_of(code.is_("%b.n", "eq", 1), code.is_("%N", "eq", 1)), "i1 false"):
             _rows(code, start, "%b", vectors.panel, "%b.k")
+    if order is Order.ROWS:
+        with code.returning_if(code.value(f"xor i1 {code.are_far_apart()}, true"), "i1 false"):
+            _rows(code, start, "%b", vectors.panel, "%b.k")
+        pack(vectors).call(code, "%memory", "%b", "%b.k", "%b.n", "%N", "%K")
     if order in (Order.ANY, Order.COLUMNS):
         with code.returning_if(code.are_few(), "i1 false"):
             _dots_by_row(code, start)
         pack(vectors).call(code, "%memory", "%b", "%b.k", "%b.n", "%N", "%K")
-    if order in (Order.ROWS, Order.VECTOR):
+    if order is Order.VECTOR:
         _rows(code, start, "%b", vectors.panel, "%b.k")
     else:
         _rows(code, start, "%memory", code.multiply("%K", vectors.panel), vectors.panel)

@@ -1,7 +1,8 @@
 """Memory of buffers that nobody reads any more becomes that of later ones.
 
 The layers of a network compute in buffers of the same sizes, one behind the other. Each in memory of its own would
-fill more than the processor's caches hold.
+fill more than the processor's caches hold. A buffer that needs as much as an earlier one, whatever the sizes are, takes
+its memory; what nobody takes so is freed, for buffers that turn out to need no more when the kernel runs.
 
 It is the same: only a buffer gives up its memory that no other one shares (no `Bind` and no `Swap` names it), whose
 `Alloc` is the first statement that names it, and all of whose statements stand in one list, before the one that takes
@@ -13,7 +14,7 @@ large, for the sizes of both have the same factors.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TypeVar
 
 from jitlite.base.records import Record, replace
@@ -22,6 +23,7 @@ from jitlite.kernels.loop_ir import (
     Bind,
     Branch,
     Buffer,
+    Free,
     Kernel,
     MemoryNeed,
     Owner,
@@ -74,7 +76,17 @@ class _Reuse:
             made.append(statement)
             for alloc in done.get(number, ()):
                 waiting[alloc.need].append(alloc.buffer)
-        return made
+        freed = {number: [a for a in allocs if a.buffer in waiting[a.need]] for number, allocs in done.items()}
+        return list(self._with_frees(made, freed))
+
+    def _with_frees(self, statements: Sequence[Statement], freed: dict[int, list[Alloc]]) -> Iterator[Statement]:
+        """The statements of a list, and what is free behind each of them, where memory is taken later on."""
+        last = {s.level: number for number, one in enumerate(statements) for s in _takers([one])}
+        for number, statement in enumerate(statements):
+            yield statement
+            for alloc in freed.get(number, ()):
+                if last.get(alloc.level, 0) > number:
+                    yield Free(alloc.buffer, alloc.sizes, alloc.level)
 
     def _done(self, statements: Sequence[Statement]) -> dict[int, list[Alloc]]:
         """By the number of a statement, the buffers that nothing names behind it. They give up their memory."""
@@ -107,6 +119,13 @@ class _Reuse:
         if origins is not None:
             self._origins[made] = origins
         return made
+
+
+def _takers(statements: Sequence[Statement]) -> Iterator[Alloc]:
+    """Statements that take fresh memory."""
+    for statement in all_statements(statements):
+        if isinstance(statement, Alloc) and statement.reuses is None and statement.buffer.owner is Owner.ARENA:
+            yield statement
 
 
 def _buffers_of(statement: Statement) -> frozenset[Buffer]:

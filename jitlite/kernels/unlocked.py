@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 
-from jitlite.kernels.arena import MULTIPLY, product_of
+from jitlite.kernels.arena_functions import MULTIPLY, product_of
 from jitlite.kernels.context import KernelCode
 from jitlite.kernels.loop_ir import Operand
 from jitlite.native.capi import address, pointer

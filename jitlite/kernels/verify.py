@@ -248,15 +248,24 @@ class _KernelChecker:
         require(buffer.owner is Owner.ARENA or level == 0, f"{buffer} is a result, and does not end with an iteration")
         require(statement.strides is None or len(statement.strides) == len(statement.sizes), "sizes and strides differ")
         if statement.reuses is not None:
-            self._take_memory(statement, statement.reuses)
+            require(
+                self._needs.get(statement.reuses) == statement.need, f"{buffer} needs other memory than it is given"
+            )
+            self._end(statement.reuses)
         self._needs[buffer] = statement.need
         self._state.memory[buffer] = _Memory(level, is_own=True)
 
-    def _take_memory(self, alloc: L.Alloc, giver: Buffer) -> None:
-        """From here on, what had the memory of the giver has none."""
-        memory, taker = self._memory_of(giver), alloc.buffer
-        require(giver.owner is taker.owner is Owner.ARENA, f"{taker} is given memory that is not of the kernel")
-        require(self._needs.get(giver) == alloc.need, f"{taker} is given the memory of {giver}, and needs another")
+    @_check.register
+    def _free(self, statement: L.Free) -> None:
+        buffer = statement.buffer
+        need = L.Alloc(buffer, statement.sizes, level=statement.level).need
+        require(self._needs.get(buffer) == need, f"{buffer} is not freed as it was allocated")
+        self._end(buffer)
+
+    def _end(self, giver: Buffer) -> None:
+        """From here on, what had the memory of a buffer has none."""
+        memory = self._memory_of(giver)
+        require(giver.owner is Owner.ARENA, f"{giver} has {giver.owner.value} memory, which stays")
         for buffer in [b for b, m in self._state.memory.items() if m is memory]:
             del self._state.memory[buffer]
 

@@ -77,8 +77,9 @@ class MachineCode:
         Raises:
             Exception: whatever llvmlite raises.
         """
-        self.is_quick = quickly and self.is_plain and len(text) >= _LARGE
-        self._method = Method(self.name.encode(), self.compile(text), FASTCALL, None)
+        quickly = quickly and self.is_plain and len(text) >= _LARGE
+        address, self.is_quick = self._compiled(text, quickly)
+        self._method = Method(self.name.encode(), address, FASTCALL, None)
         return builtin(self._method, self)
 
     def improve(self, text: str) -> None:
@@ -88,8 +89,9 @@ class MachineCode:
             Exception: whatever llvmlite raises.
         """
         assert self._method is not None, "it has been loaded"
-        self.is_quick = False
-        self._method.function = self.compile(text)  # what Python reads at each call
+        address, is_quick = self._compiled(text)
+        self._method.function = address  # what Python reads at each call
+        self.is_quick = is_quick  # last: whoever sees it expects the better code
 
     def compile(self, text: str) -> int:
         """Compile a module; gives the address of its entry.
@@ -97,10 +99,14 @@ class MachineCode:
         Raises:
             Exception: whatever llvmlite raises.
         """
-        engine, self.is_quick = _engine_of(text, is_plain=self.is_plain, quickly=self.is_quick)
+        address, self.is_quick = self._compiled(text)
+        return address
+
+    def _compiled(self, text: str, quickly: bool = False) -> tuple[int, bool]:
+        engine, is_quick = _engine_of(text, is_plain=self.is_plain, quickly=quickly)
         self._engines.append(engine)  # beside another one, which a call on another thread may be in
         self.address = int(engine.get_function_address(ENTRY))
-        return self.address
+        return self.address, is_quick
 
 
 _LARGE = 30_000
@@ -313,6 +319,7 @@ def improve(machine: MachineCode, text: str) -> None:
     """Have better machine code of a module's text that was compiled quickly, if LLVM can make it."""
     with _compiling, suppress(Exception):
         machine.improve(text)
+    machine.is_quick = False  # there is none better, if that failed
 
 
 def assembly_of(text: str, *, is_plain: bool) -> str:

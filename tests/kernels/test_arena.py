@@ -11,8 +11,7 @@ import pytest
 from kernel_entries import GAVE_UP, argument_at, entry_of, numbers, scalar
 from test_border import resident
 
-from jitlite.kernels import arena as arenas
-from jitlite.kernels import torch_abi
+from jitlite.kernels import arena_functions, torch_abi
 from jitlite.kernels.arena import Arena
 from jitlite.kernels.border import take_scalar
 from jitlite.kernels.loop_ir import ScalarInput
@@ -86,6 +85,43 @@ def test_chunks_wait_for_whichever_kernel_is_next():
     first(1000, 1000)
     place = first(1000, 1000)[0]
     assert second(100, 2000)[0] == place
+
+
+def freeing():
+    """Takes three sizes; a second piece is taken when the first one is free, a third one when both are.
+
+    Gives where they are.
+    """
+    used = []
+
+    def write(kc):
+        arena = Arena(kc)
+        used.append(arena)
+        sizes = [(taken(kc, i), 4) for i in range(3)]
+        places = [arena.alloc_elements(sizes[0], 4)]
+        arena.free_elements(places[0], sizes[0], 4)
+        places.append(arena.alloc_elements(sizes[1], 4))
+        arena.free_elements(places[1], sizes[1], 4)
+        places.append(arena.alloc_elements(sizes[2], 4))
+        return numbers(kc, [kc.code.value(f"ptrtoint ptr {place} to i64") for place in places])
+
+    return entry_of(write, lambda: used)
+
+
+def test_pieces_that_were_freed_are_given_again():
+    entry = freeing()
+    for sizes, same in (
+        ((1000, 1000, 1000), (True, True)),
+        ((1000, 999, 600), (True, True)),
+        ((1000, 499, 499), (False, True)),  # less than half of it
+        ((1000, 1001, 1001), (False, True)),
+        ((1000, 400, 1000), (False, False)),
+        ((10, 10, 10), (False, False)),  # they are small
+        ((0, 0, 0), (True, True)),  # they have no bytes, and are all at one place
+    ):
+        first, second, third = entry(*sizes)
+        assert (second == first, third == second) == same, sizes
+    assert entry(1000, 400, 1000)[0] == entry(1000, 400, 1000)[2]
 
 
 @pytest.mark.parametrize("size", [-1, -64, -(2**63), 2**63 - 1, 2**46 + 1, 2**46])
@@ -186,10 +222,10 @@ def test_memory_is_given_back_with_the_code():
     before = resident()
     for _ in range(6):
         entry = pieces(1)
-        assert entry(arenas._KEPT)[1] == 0
+        assert entry(arena_functions._KEPT)[1] == 0
         del entry
         gc.collect()
-    assert resident() - before < 3 * arenas._KEPT
+    assert resident() - before < 3 * arena_functions._KEPT
 
 
 def calling(function):

@@ -158,17 +158,50 @@ def test_quick_code_that_loses_waits_for_better_code(later):
         scripted = jitlite.script(mathematics)
         run_until_compiled(scripted, x, y)
         (state,) = states_of(scripted)
-        state._begin_race()
-        race = state._race
-        assert race is not None
-        race._before = 0.0  # Python is never clearly slower
-        while state._race is race:
-            if race.turn(x, y) is None:
-                race.python.append(0.0)
-            if race.is_over:
-                state._compete(x, y)
+        lose(state, x, y)
         assert not state._is_given_up, "the better code has not been tried"
         assert later()
+
+
+def test_quick_code_that_loses_while_it_is_improved_is_not_given_up(later, monkeypatch):
+    x, y = odd(torch.float32)
+    with options.override(background=True, native="auto"), torch.no_grad():
+        scripted = jitlite.script(mathematics)
+        run_until_compiled(scripted, x, y)
+        (state,) = states_of(scripted)
+        compiling = entry.MachineCode._compiled
+
+        def compiled(machine, text, quickly=False):
+            lose(state, x, y)
+            return compiling(machine, text, quickly)
+
+        monkeypatch.setattr(entry.MachineCode, "_compiled", compiled)
+        assert later()
+        assert not state._is_given_up, "the better code has not been tried"
+        assert not state.kernels[0].is_quick
+
+
+def lose(state, x: Tensor, y: Tensor) -> None:
+    """Have machine code be compared with a Python that takes no time."""
+    state._begin_race()
+    race = state._race
+    race._before = 0.0
+    while state._race is race:
+        if race.turn(x, y) is None:
+            race.python.append(0.0)
+        if race.is_over:
+            state._compete(x, y)
+
+
+def test_code_that_cannot_be_improved_is_not_quick_any_more(later, monkeypatch):
+    x, y = odd(torch.float32)
+    with options.override(background=True, native="auto"), torch.no_grad():
+        scripted = jitlite.script(mathematics)
+        run_until_compiled(scripted, x, y)
+        (state,) = states_of(scripted)
+        monkeypatch.setattr(entry, "_engine_of", lambda *_, **__: 1 / 0)
+        assert later()
+        assert not state.kernels[0].is_quick
 
 
 def test_a_region_compiled_at_once_is_compiled_well(monkeypatch):

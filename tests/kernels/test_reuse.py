@@ -18,6 +18,7 @@ from jitlite.kernels.loop_ir import (
     Bind,
     Branch,
     Buffer,
+    Free,
     Kernel,
     Owner,
     Product,
@@ -165,6 +166,18 @@ def test_branches_give_within_themselves() -> None:
     assert reused(*chain(a), Branch(truth("ok"), then, []), product(a, b)) == {}
 
 
+def test_what_nobody_takes_is_freed_where_memory_is_taken_later() -> None:
+    a, b, c, d = map(arena, "abcd")
+    kernel = Kernel("k", [x, w], body=[*chain(a, b), alloc(c, rows=8), *chain(d)])
+    reuse_memory(kernel)
+    verify(kernel)
+    assert text_of(kernel).count("free ") == 1, "c may have it"
+    kernel = Kernel("k", [x, w], body=[*chain(a, b), alloc(c, rows=8), alloc(d, rows=16), product(d, c)])
+    reuse_memory(kernel)
+    verify(kernel)
+    assert text_of(kernel).count("free ") == 2
+
+
 def test_the_verifier_finds_what_is_read_after_its_memory_was_given_away() -> None:
     a, b, c = map(arena, "abc")
     right = Kernel("k", [x, w], body=[*chain(a, b), Alloc(c, (n, 4), reuses=a), product(c, b)])
@@ -175,6 +188,9 @@ def test_the_verifier_finds_what_is_read_after_its_memory_was_given_away() -> No
         [*chain(a, b), Alloc(c, (n, 8), reuses=a), product(c, b)],
         [*chain(a), Alloc(c, (n, 4), reuses=x.buffer), product(c, a)],
         [*chain(a), Alloc(c, (n, 4), reuses=b), product(c, a)],
+        [*chain(a, b), Free(a, (n, 4), 0), alloc(c), product(c, a)],
+        [*chain(a, b), Free(a, (n, 8), 0), alloc(c), product(c, b)],
+        [*chain(a, b), Free(x.buffer, (n, 4), 0), alloc(c), product(c, b)],
     ]
     for body in wrong:
         with pytest.raises(KernelError):
