@@ -10,6 +10,7 @@ import torch
 from jitlite.ir.graph import Value
 from jitlite.kernels.emit import DONE, GAVE_UP, MISSED, NEXT, emit
 from jitlite.kernels.facts import Fact
+from jitlite.kernels.large_memory import hold_freed_memory
 from jitlite.kernels.loop_ir import Kernel
 from jitlite.native.entry import Entry, MachineCode, assembly_of, compile_text, improve, is_ready
 
@@ -47,6 +48,7 @@ class CompiledKernel:
         """
         if not is_ready():
             return False
+        hold_freed_memory()
         self.text, kept = emit(self.kernel, ctypes.addressof(self._cells), self.may_be_unset)
         self._kept += kept
         self.entry = compile_text(self._machine, self.text, quickly=quickly)

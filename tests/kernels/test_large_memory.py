@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import platform
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -78,3 +81,37 @@ def test_a_system_without_large_pages(monkeypatch):
         kernels = jitlite.script(scaled).kernels.compile(x, x)
         assert "@advise(ptr %r" not in kernels[0].llvm
         assert torch.equal(jitlite.script(scaled)(x, x), scaled(x, x))
+
+
+HOLDS = """\
+import ctypes, sys
+from jitlite.kernels.large_memory import hold_freed_memory
+from jitlite.native.capi import address
+
+allocate = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_size_t)(address("malloc"))
+free = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(address("free"))
+
+
+def is_kept() -> bool:
+    "Is there a page at a place that was freed?"
+    place = allocate(8 << 20)
+    ctypes.memset(place, 1, 8 << 20)
+    free(place)
+    spans = (line.split()[0].split("-") for line in open("/proc/self/maps"))
+    return any(int(first, 16) <= place < int(end, 16) for first, end in spans)
+
+
+before = is_kept()
+hold_freed_memory()
+print(before, is_kept())
+"""
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="another library of C")
+@pytest.mark.parametrize("limit, kept", [(None, "False True"), ("131072", "False False")])
+def test_memory_that_is_freed_is_kept_for_the_next_call(limit, kept):
+    env = {name: value for name, value in os.environ.items() if not name.startswith("MALLOC_")}
+    if limit is not None:
+        env["MALLOC_TRIM_THRESHOLD_"] = limit
+    done = subprocess.run([sys.executable, "-c", HOLDS], env=env, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == kept
