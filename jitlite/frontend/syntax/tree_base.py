@@ -94,11 +94,15 @@ class _Declaration:
     """The fields that are printed, each with its part."""
     _subtrees: ClassVar[tuple[tuple[str, bool], ...]] = ()
     """The fields that hold subtrees; is it a list of them?"""
-    _is_exit: ClassVar[bool] = False
-    _is_function: ClassVar[bool] = False
+    depth = 1
+    """Its levels."""
+    exits = 0
+    """How many returns, breaks, continues and raises it has."""
+    has_functions = False
+    """Is it a function, or are there any in it?"""
 
     def __init_subclass__(cls) -> None:
-        cls._is_exit, cls._is_function = cls.kind in _EXITS, cls.kind in _FUNCTIONS
+        cls.exits, cls.has_functions = int(cls.kind in _EXITS), cls.kind in _FUNCTIONS
         for name, annotation in get_annotations(cls).items():
             declared = vars(cls).get(name, _Declared(_part_of(annotation), _NO_DEFAULT, False))
             if declared.default is not _NO_DEFAULT:
@@ -124,9 +128,12 @@ class Tree(_Declaration):
             self._take_some(given, named)
         else:
             fields.update(zip(self.parts, given))  # noqa: B905 (they are as many; to say `strict` takes its time)
+        if not self._subtrees:
+            fields["range"] = range
+            return
         source, start, end = range.source, range.start, range.end
-        depth, exits, has_functions = 0, int(self._is_exit), self._is_function
-        for child in self.children() if self._subtrees else ():
+        depth, exits, has_functions = 0, self.exits, self.has_functions
+        for child in self.children():
             place = child.range
             if place is not range and place.source is source:
                 if place.start < start:
@@ -137,14 +144,9 @@ class Tree(_Declaration):
                 depth = child.depth
             exits += child.exits
             has_functions = has_functions or child.has_functions
-        self.depth: int = depth + 1
-        """Its levels."""
-        self.exits: int = exits
-        """How many returns, breaks, continues and raises it has."""
-        self.has_functions: bool = has_functions
-        """Is it a function, or are there any in it?"""
         is_wide = start == range.start and end == range.end
-        fields["range"] = range if is_wide else SourceRange(source, start, end)
+        range = range if is_wide else SourceRange(source, start, end)
+        fields.update(depth=depth + 1, exits=exits, has_functions=has_functions, range=range)
 
     def _take_some(self, given: tuple[Any, ...], named: dict[str, Any]) -> None:
         """Take parts by name, and leave out those that have a default."""
