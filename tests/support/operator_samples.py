@@ -77,6 +77,8 @@ def plain(value):
         return ("dict", [(plain(k), plain(v)) for k, v in value.items()])
     if isinstance(value, list | tuple):
         return (type(value).__name__, [plain(v) for v in value])
+    if isinstance(value, set | frozenset):  # copies of one set of strings may be iterated in different orders
+        return (type(value).__name__, sorted(map(repr, map(plain, value))))
     if isinstance(value, BaseException):
         return (type(value).__name__, str(value))
     return (type(value).__name__, repr(value))
