@@ -26,6 +26,7 @@ from jitlite.kernels.compiled import CompiledKernel
 from jitlite.kernels.facts import Fact, fact_of, recorded_fact_of, text_of_facts
 from jitlite.kernels.hoist import hoist_packing
 from jitlite.kernels.lower import lower
+from jitlite.kernels.race import RACES, REST, Race
 from jitlite.kernels.recording import Key, Part, RecordingFactory, Recordings, needs_of
 from jitlite.kernels.regions import TensorRun, fault_of, give_own_lists, may_have_regions
 from jitlite.kernels.reuse import reuse_memory
@@ -43,12 +44,6 @@ KIND = "tensors"
 MOST = 4
 """Kernels of one region."""
 
-TURNS = 5
-"""Runs of a new kernel, and as many of Python, that are compared."""
-
-CLEARLY = 4
-"""As many times as fast as Python, a kernel is not compared any more."""
-
 
 def _records(arguments: Sequence[object]) -> bool:
     """Is a gradient recorded? A tensor of another class is not asked; there is no kernel for it."""
@@ -57,53 +52,6 @@ def _records(arguments: Sequence[object]) -> bool:
 
 def _give_up(*arguments: object) -> None:
     """What is called for a region that is given up."""
-
-
-class Race:
-    """Measures a kernel against Python, by turns.
-
-    Args:
-        entry: the kernel.
-        before: the seconds of the fastest run in Python so far.
-
-    Attributes:
-        python: the seconds of the runs in Python.
-    """
-
-    def __init__(self, entry: Runner, before: float) -> None:
-        self.python: list[float] = []
-        self._before = before
-        self._entry = entry
-        self._native: list[float] = []
-        self._turns = 0
-
-    def turn(self, *arguments: object) -> object:
-        """What the kernel gives; None where it is Python's turn, or the kernel cannot do it."""
-        self._turns += 1
-        if self._turns % 2 == 0:
-            return None
-        since = time.perf_counter()
-        found = self._entry(*arguments)
-        if found is not None:
-            self._native.append(time.perf_counter() - since)
-        return found
-
-    @property
-    def is_over(self) -> bool:
-        return self._turns >= 2 * TURNS or self._is_clear
-
-    @property
-    def _is_clear(self) -> bool:
-        """Is the kernel many times as fast as any run in Python was, whatever other arguments these had?"""
-        return bool(self._native) and self._native[-1] * CLEARLY < self._before
-
-    @property
-    def is_lost(self) -> bool:
-        """Does the kernel take longer? The first run of either is not like the others, and of these the fastest are
-        compared: what else runs in the machine makes some longer, and none shorter."""
-        if len(self._native) < 2 or len(self.python) < 2:
-            return False
-        return min(self._native[1:]) > min(self.python[1:])
 
 
 class KernelState(Implementation):
@@ -143,6 +91,8 @@ class KernelState(Implementation):
         self._is_given_up = False
         self._is_full = False
         self._race: Race | None = None
+        self._lost = 0
+        self._rest = 0.0
         self._may_be_unset = frozenset(unset_boxes(region))
 
     @property
@@ -185,6 +135,10 @@ class KernelState(Implementation):
         self._last, self._fastest = spent, min(spent, self._fastest)
         if self._race is not None:
             self._race.python.append(spent)
+        elif self._rest:
+            self._rest -= spent
+            if self._rest <= 0.0:
+                self._begin_race()
         elif not self._is_given_up and self.bailouts >= BAILOUTS and self.bailouts > self.runs:
             self._abandon(f"given up, for it could not be done {self.bailouts} times of {self.bailouts + self.runs}")
         elif self.seconds > self._least and self.seconds > self._least + (0.0 if is_loaded() else IMPORT_SECONDS):
@@ -196,6 +150,7 @@ class KernelState(Implementation):
 
     def _abandon(self, why: str) -> None:
         self._is_given_up = True
+        self._rest = 0.0
         self.status = why
         self.publish(self._entry)  # not None: generated code of another thread may be about to call what it has seen
 
@@ -228,6 +183,7 @@ class KernelState(Implementation):
 
     def settle(self) -> None:
         """Have calls find the kernels there are, whatever the mode."""
+        self._rest = 0.0
         self.publish(self._entry)
 
     # -- how
@@ -235,7 +191,7 @@ class KernelState(Implementation):
         """Have a kernel for these arguments, and run it. Threads that come meanwhile stay with Python."""
         if _records(arguments):
             return self._record_and_run(arguments)
-        if self.kernels and not self._is_given_up:
+        if self.kernels and not self._is_given_up and not self._rest:
             found = self._plain_entry(*arguments)
             if found is not None:
                 return found
@@ -340,18 +296,22 @@ class KernelState(Implementation):
         if self.kernels:
             made.ask_next(self.kernels[0])
         self.kernels.insert(0, made)
-        count = len(self.kernels)
-        self.status = f"machine code for {'one kind' if count == 1 else f'{count} kinds'} of arguments"
+        self._tell_kernels()
         if made.is_quick:
             background.submit(self._improve_later, self._last)
         self._begin_race()
         return self._entry
+
+    def _tell_kernels(self) -> None:
+        count = len(self.kernels)
+        self.status = f"machine code for {'one kind' if count == 1 else f'{count} kinds'} of arguments"
 
     @property
     def _is_quick_first(self) -> bool:
         return options.current().background and not self._is_now
 
     def _begin_race(self) -> None:
+        self._rest = 0.0
         if self.is_raced:
             self._race = Race(self._entry, self._fastest)
             self.publish(self._compete)
@@ -379,19 +339,30 @@ class KernelState(Implementation):
         found = race.turn(*arguments)
         if race.is_over:
             self._race = None
-            if race.is_lost and any(kernel.is_quick for kernel in self.kernels):
-                self.publish(_give_up)  # until they are improved
-            elif race.is_lost:
-                self._abandon("given up, for Python runs it faster")
+            if race.is_lost:
+                self._lose(race)
             else:
                 self._is_full = len(self.kernels) >= MOST
+                self._tell_kernels()
                 self.publish(self._entry)
         return found
+
+    def _lose(self, race: Race) -> None:
+        """Python was faster. What is slower by little may have been unlucky: it is compared again later."""
+        if not any(kernel.is_quick for kernel in self.kernels):  # these are compared again once they are improved
+            self._lost += 1
+            if race.is_hopeless or self._lost >= RACES:
+                self._abandon("given up, for Python runs it faster")
+                return
+        self._rest = REST * race.seconds
+        self.status = "Python ran it faster; the two are compared again later"
+        self.publish(self._entry)
 
     @property
     def _entry(self) -> Runner:
         """What asks the kernels there are."""
-        plain = self._plain_entry if self.kernels and not self._is_given_up else _give_up
+        is_asked = self.kernels and not self._is_given_up and not self._rest
+        plain = self._plain_entry if is_asked else _give_up
         recordings = self.recordings
         if not recordings:
             return plain

@@ -11,7 +11,8 @@ from torch import Tensor
 import jitlite
 from jitlite.base import options, turns
 from jitlite.base.background import wait_for_compilation
-from jitlite.kernels import backend, recording, torch_abi
+from jitlite.executor.kernels import tensor_regions
+from jitlite.kernels import backend, race, recording, torch_abi
 from jitlite.native import policy
 
 pytestmark = pytest.mark.skipif(torch_abi.torch_abi() is None, reason=torch_abi.why_not())
@@ -43,18 +44,66 @@ def slow(*arguments: object) -> object:
 
 
 def test_a_kernel_that_is_many_times_as_fast_is_compared_once():
-    race = backend.Race(lambda *arguments: arguments, before=0.05)
-    assert race.turn(1) == (1,)
-    assert race.is_over and not race.is_lost
+    run = race.Race(lambda *arguments: arguments, before=0.05)
+    assert run.turn(1) == (1,)
+    assert run.is_over and not run.is_lost
 
 
 def test_a_kernel_that_is_about_as_fast_is_compared_by_turns():
-    race = backend.Race(slow, before=0.015)
-    for _ in range(2 * backend.TURNS):
-        assert not race.is_over
-        if race.turn(1) is None:
-            race.python.append(0.005)
-    assert race.is_over and race.is_lost
+    run = race.Race(slow, before=0.015)
+    for _ in range(2 * race.TURNS):
+        assert not run.is_over
+        if run.turn(1) is None:
+            run.python.append(0.005)
+    assert run.is_over and run.is_lost
+
+
+def race_against(state: backend.KernelState, python_seconds: float) -> None:
+    """Have the kernel, which takes 10 ms, lose or win against a Python that takes so long."""
+    state._fastest = python_seconds
+    state._begin_race()
+    while state._race is not None:
+        state._race._entry = slow
+        if state.run(X, X) is None:
+            state.record_run(time.perf_counter() - python_seconds)
+
+
+def test_a_kernel_that_loses_by_little_is_compared_again_later():
+    with options.override(background=False, native="auto"), torch.no_grad():
+        scripted = jitlite.script(chain)
+        for _ in range(20):
+            scripted(X, X)
+        (state,) = [state for _, state in tensor_regions(scripted.executor)]
+        race_against(state, 0.009)
+        assert state.run(X, X) is None and "compared again" in state.status
+        state.record_run(time.perf_counter() - 0.05)
+        assert state._race is None, "Python runs for a while first"
+        state.record_run(time.perf_counter() - 5.0)
+        assert state._race is not None
+        race_against(state, 0.011)
+        assert state.run(X, X) is not None and "machine code" in state.status
+
+
+def test_a_kernel_that_loses_again_and_again_is_given_up():
+    with options.override(background=False, native="auto"), torch.no_grad():
+        scripted = jitlite.script(chain)
+        for _ in range(20):
+            scripted(X, X)
+        (state,) = [state for _, state in tensor_regions(scripted.executor)]
+        for _ in range(race.RACES):
+            assert not state._is_given_up
+            race_against(state, 0.009)
+        assert state._is_given_up
+
+
+def test_a_kernel_that_takes_much_longer_is_given_up_at_once():
+    with options.override(background=False, native="auto"), torch.no_grad():
+        scripted = jitlite.script(chain)
+        for _ in range(20):
+            scripted(X, X)
+        (state,) = [state for _, state in tensor_regions(scripted.executor)]
+        race_against(state, 0.001)
+        assert state._is_given_up
 
 
 def test_python_need_not_record_what_takes_less_than_its_forward_pass():
