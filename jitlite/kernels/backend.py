@@ -24,6 +24,7 @@ from jitlite.ir.regions import Backend, FormedRegions, Implementation, PlanConte
 from jitlite.kernels.attribute_reads import read_attributes_early
 from jitlite.kernels.compiled import CompiledKernel
 from jitlite.kernels.facts import Fact, fact_of, recorded_fact_of, text_of_facts
+from jitlite.kernels.heat import EARLY, EARLY_RUNS, HEAT
 from jitlite.kernels.hoist import hoist_packing
 from jitlite.kernels.lower import lower
 from jitlite.kernels.race import RACES, REST, Race
@@ -91,6 +92,8 @@ class KernelState(Implementation):
         self._is_given_up = False
         self._is_full = False
         self._race: Race | None = None
+        self._python_runs = 0
+        self._expected = 0.0
         self._lost = 0
         self._rest = 0.0
         self._may_be_unset = frozenset(unset_boxes(region))
@@ -132,6 +135,8 @@ class KernelState(Implementation):
             return
         spent = time.perf_counter() - since
         self.seconds += spent
+        self._python_runs += 1
+        HEAT.ran(spent)
         self._last, self._fastest = spent, min(spent, self._fastest)
         if self._race is not None:
             self._race.python.append(spent)
@@ -141,12 +146,22 @@ class KernelState(Implementation):
                 self._begin_race()
         elif not self._is_given_up and self.bailouts >= BAILOUTS and self.bailouts > self.runs:
             self._abandon(f"given up, for it could not be done {self.bailouts} times of {self.bailouts + self.runs}")
-        elif self.seconds > self._least and self.seconds > self._least + (0.0 if is_loaded() else IMPORT_SECONDS):
+        elif self.seconds * EARLY > self._least * HEAT.cost and self._is_hot():
             self.seconds = 0.0
             self._least *= 2  # for the next kernel, or another try
             self.publish(self._make_and_run)
         else:
             background.wait_a_turn(self._compiling, spent)
+
+    def _is_hot(self) -> bool:
+        """Is a kernel to be made: has the region taken long enough, or all regions together?"""
+        least = self._least * HEAT.cost + (0.0 if is_loaded() else IMPORT_SECONDS)
+        is_early = self._python_runs >= EARLY_RUNS and HEAT.pays(2 * least)
+        if self.seconds <= least and not is_early:
+            return False
+        self._expected = 2 * least
+        HEAT.ask(self._expected)
+        return True
 
     def _abandon(self, why: str) -> None:
         self._is_given_up = True
@@ -261,8 +276,11 @@ class KernelState(Implementation):
             self.publish(self._entry if self._race is None else self._compete)
 
     def _make_later(self, facts: tuple[Fact, ...]) -> None:
+        expected, was_loaded, since = self._expected, is_loaded(), time.thread_time()
         with self._compiling:
             self._make(facts)
+        if was_loaded:
+            HEAT.note(expected, time.thread_time() - since)
 
     def _make(self, facts: tuple[Fact, ...]) -> Runner | None:
         """Make the kernel for facts."""
