@@ -46,6 +46,10 @@ MOST = 4
 """Kernels of one region."""
 
 
+ASKED, UNASKED = 8, 256
+"""Where there are no kernels for the arguments, they are asked in so many runs, and then not in so many."""
+
+
 def _records(arguments: Sequence[object]) -> bool:
     """Is a gradient recorded? A tensor of another class is not asked; there is no kernel for it."""
     return torch.is_grad_enabled() and not is_intercepted() and any(needs_of(arguments))
@@ -94,6 +98,8 @@ class KernelState(Implementation):
         self._race: Race | None = None
         self._python_runs = 0
         self._expected = 0.0
+        self._unasked = 0
+        self._settled_runs = -1
         self._lost = 0
         self._rest = 0.0
         self._may_be_unset = frozenset(unset_boxes(region))
@@ -131,6 +137,11 @@ class KernelState(Implementation):
     # -- when
     def record_run(self, since: float) -> None:
         """Python has run the region, from `since` on."""
+        if self._unasked:
+            self._unasked -= 1
+            if not self._unasked:
+                self.publish(self._entry)
+            return
         if self._is_now or (self._has_all and self.recordings is None):
             return
         spent = time.perf_counter() - since
@@ -151,7 +162,14 @@ class KernelState(Implementation):
             self._least *= 2  # for the next kernel, or another try
             self.publish(self._make_and_run)
         else:
+            self._leave_alone()
             background.wait_a_turn(self._compiling, spent)
+
+    def _leave_alone(self) -> None:
+        """Do not ask the kernels for a while: none has run since there was found to be none for some arguments."""
+        if not self.recordings and self._settled_runs == self.runs and self._python_runs % ASKED == 0:
+            self._unasked = UNASKED
+            self.publish(_give_up)
 
     def _is_hot(self) -> bool:
         """Is a kernel to be made: has the region taken long enough, or all regions together?"""
@@ -211,7 +229,7 @@ class KernelState(Implementation):
             if found is not None:
                 return found
         if self._has_all:
-            self._go_on()
+            self._find_nothing()
             return None
         if not self._compiling.acquire(blocking=False):
             return None
@@ -233,7 +251,7 @@ class KernelState(Implementation):
         recordings = self.recordings
         key = None if recordings is None else recordings.key_of(arguments)
         if recordings is None or key is None or torch_abi() is None:
-            self._go_on()
+            self._find_nothing()
             return None if recordings is None else recordings.run(arguments)
         if not self._compiling.acquire(blocking=False):
             return None
@@ -263,12 +281,17 @@ class KernelState(Implementation):
             facts = tuple(map(self.fact_of, arguments))
         except NotNative as reason:
             self.status = str(reason)
-            self._go_on()
+            self._find_nothing()
             return None
         if facts in self.refused or any(kernel.facts == facts for kernel in self.kernels):
-            self._go_on()
+            self._find_nothing()
             return None
         return facts
+
+    def _find_nothing(self) -> None:
+        """There is nothing to make for the arguments."""
+        self._settled_runs = self.runs
+        self._go_on()
 
     def _go_on(self) -> None:
         """Have calls find the kernels there are, or Python."""

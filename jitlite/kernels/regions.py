@@ -37,7 +37,7 @@ LARGEST = 400
 """Nodes in a region: to compile more takes too long."""
 
 LEAST = 2
-"""Operators on tensors, views left out, that a region without a loop has to have."""
+"""Operators on tensors, views left out, that a region has to have that has no loop and is not all of its function."""
 
 _KNOWN_LISTS = frozenset({"prim::ListConstruct"})
 
@@ -210,9 +210,21 @@ def _too_little(nodes: list[Node]) -> str | None:
     """Why nodes are not worth a region, or too many for one."""
     inner = list(all_nodes(nodes))
     computing = sum(is_tensor_node(n) and n.kind not in VIEWS and not n.blocks for n in inner)
-    if computing < (1 if any(n.kind == "prim::Loop" for n in inner) else LEAST):
+    if computing < (1 if any(n.kind == "prim::Loop" for n in inner) or _are_all(nodes) else LEAST):
         return "there are too few operators on tensors beside it"
     return f"the region would have {len(inner)} operations" if len(inner) > LARGEST else None
+
+
+def _are_all(nodes: Sequence[Node]) -> bool:
+    """Are the nodes all that their function does? A call of it then is a call of the kernel, without Python."""
+    if nodes[0].block is not nodes[0].graph.block:
+        return False
+    before, behind = nodes[0].prev, nodes[-1].next
+    while before is not None and before.kind == "prim::Constant":
+        before = before.prev
+    while behind is not None and behind.kind == "prim::Constant":
+        behind = behind.next
+    return before is None and behind is None
 
 
 def _wrong_outputs(outputs: Sequence[Value]) -> str | None:

@@ -153,3 +153,53 @@ def test_turns_are_as_long_as_some_calls(call, turn):
         assert turns._turn == pytest.approx(turn)
     finally:
         turns.begin(0)
+
+
+def plus(x: Tensor, y: Tensor) -> Tensor:
+    return x + y
+
+
+def test_a_function_of_one_operator_is_a_kernel():
+    with options.override(background=False, native="now"), torch.no_grad():
+        scripted = jitlite.script(plus)
+        torch.testing.assert_close(scripted(X, X), plus(X, X))
+        ((_, state),) = tensor_regions(scripted.executor)
+        assert state.runs == 1
+
+
+def test_one_operator_between_others_is_none():
+    def function(x: Tensor) -> Tensor:
+        return torch.linalg.inv(x) + 1
+
+    with options.override(background=False, native="now"), torch.no_grad():
+        scripted = jitlite.script(function)
+        scripted(torch.eye(2))
+        assert not tensor_regions(scripted.executor)
+        assert "too few operators" in str(scripted.explain(torch.eye(2)))
+
+
+def test_kernels_are_left_alone_where_there_is_none_for_the_arguments(monkeypatch):
+    monkeypatch.setattr(recording._Trial, "is_faster", lambda trial, seconds: False)
+    with options.override(background=False, native="auto"):
+        scripted = jitlite.script(plus)
+        x = X.detach().requires_grad_()
+        for _ in range(40):
+            scripted(x, X)
+        ((_, state),) = tensor_regions(scripted.executor)
+        state._least = 1e-3
+        for _ in range(2000):
+            scripted(x, X)
+            if state._unasked == backend.UNASKED:
+                break
+        assert state.run is backend._give_up
+        for _ in range(backend.UNASKED):
+            scripted(x, X)
+        assert not state._unasked, "they are asked again"
+        state._least = 0.0
+        with torch.no_grad():
+            for _ in range(20):
+                torch.testing.assert_close(scripted(X, X), X + X)
+            assert state.runs, "calls without a gradient are run by a kernel"
+            before = state.runs
+            scripted(X, X)
+            assert state.runs == before + 1
