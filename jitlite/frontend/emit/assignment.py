@@ -9,6 +9,7 @@ from jitlite.base.errors.types import NO_ASSIGNMENT, UNPACKING
 from jitlite.base.source import SourceRange
 from jitlite.frontend.emit.branch_refinement import refined
 from jitlite.frontend.emit.builtin_names import BINARY_METHODS
+from jitlite.frontend.emit.dict_operators import merged_into
 from jitlite.frontend.emit.emitter import Emitter, expression, statement
 from jitlite.frontend.emit.indexing import (
     emit_slice,
@@ -226,7 +227,7 @@ def _augment(em: Emitter, stmt: tree.AugAssign, old: Value) -> Value:
         value = em.convert(old.type, found.as_argument(em, stmt.value.range), stmt.value.range)
     else:
         value = found.as_operand(em, stmt.value.range)
-    changed = augment(em, stmt.range, stmt.op, old, value)
+    changed = augment(em, stmt.range, stmt.op, old, value) or merged_into(em, stmt.range, stmt.op, old, value)
     if changed is not None:
         return changed
     if is_object(old):

@@ -29,6 +29,7 @@ from jitlite.frontend.emit.callables import (
     OverloadedFunction,
     PythonCall,
 )
+from jitlite.frontend.emit.constant_arguments import by_constants
 from jitlite.frontend.emit.definition import Definition, Maker, Scope
 from jitlite.frontend.emit.language_values import BreakpointValue, Cast, FormatValue, PrintValue, standard_stream
 from jitlite.frontend.emit.meanings import BooleanDispatch, Kind, Meaning, meaning_of, module_attribute, plain_constant
@@ -43,6 +44,7 @@ from jitlite.frontend.emit.open_calls import (
 )
 from jitlite.frontend.emit.python_library import library_of, list_with_default
 from jitlite.frontend.emit.resolver import FunctionResolver, Resolver
+from jitlite.frontend.emit.special_functions import OperatorPacket, UnusedFunction
 from jitlite.frontend.emit.special_methods import MagicFunction, UnionLength
 from jitlite.frontend.emit.values import Args, BuiltinFunction, ConstantValue, SimpleValue, SpecialForm, SugaredValue
 from jitlite.frontend.emit.ways_out import instead_of
@@ -69,6 +71,7 @@ _FORMS = (
     "tuple", "getattr", "setattr", "hasattr", "isinstance", "list", "dict", "range", "zip", "enumerate", "slice",
     "super",
 )  # fmt: skip
+
 
 BUILTINS: dict[str, SugaredValue] = {
     "print": PrintValue(),
@@ -177,6 +180,9 @@ class LibraryFunction(PythonFunction):
 
     def call(self, b: Builder, range: SourceRange, args: Args, kwargs: Args) -> SugaredValue:
         try:
+            function, args, kwargs = by_constants(self.function, range, args, kwargs)
+            if function is not self.function:
+                return LibraryFunction(self.scope, function, self.original).call(b, range, args, kwargs)
             return super().call(b, range, args, kwargs)
         except CompileError as error:
             error.tell_at_call(getattr(self.original or self.function, "__name__", "a function"), range)
@@ -214,23 +220,6 @@ class DispatchedFunction(SugaredValue):
         return sugared_from_python(self.scope, chosen, chosen.__name__, range).call(b, range, args, kwargs)
 
 
-class UnusedFunction(SugaredValue):
-    """A function marked `unused`: a call raises."""
-
-    def __init__(self, function: Callable[..., Any], result: Type) -> None:
-        self.result = result
-        self.function = function
-        self.kind = f"the unused function {function.__name__}"
-
-    def call(self, b: Builder, range: SourceRange, args: Args, kwargs: Args) -> SugaredValue:
-        name = self.function.__name__
-        text = f"the function '{name}' is marked unused: it is annotated to be ignored and cannot be run"
-        message = b.constant(text, range)
-        none = b.constant(None, range)
-        b.node("prim::RaiseException", [message, none], [], range)
-        return SimpleValue(b.uninitialized(self.result))
-
-
 def sugared_from_python(scope: Scope, found: object, name: str, range: SourceRange) -> SugaredValue:
     """The sugared value of a Python object; of one that is sugared already, itself.
 
@@ -265,18 +254,6 @@ def _overloaded(scope: Scope, meaning: Meaning, range: SourceRange) -> SugaredVa
         return [FunctionValue(declare(meaning.object, called_at, signature)) for signature in meaning.overloads]
 
     return OverloadedFunction(meaning.name, candidates)
-
-
-class OperatorPacket(BuiltinFunction):
-    """`torch.ops.aten.add`, whose attributes are its overloads."""
-
-    def attr(self, b: Builder, range: SourceRange, name: str) -> SugaredValue:
-        overloads = {found.schema.overload or "default": found for found in ops.lookup(self.name)}
-        if name in overloads:
-            return BuiltinFunction(self.name, candidates=[overloads[name]])
-        raise NO_ATTRIBUTE(
-            f"{self.kind} has no overload '{name}'", range, hint=f"its overloads are: {', '.join(overloads)}"
-        )
 
 
 class NumberFunction(BuiltinFunction):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 
 from jitlite.base.errors.statements import BAD_SYNTAX, COMPARED_WITH_NONE
@@ -10,8 +11,10 @@ from jitlite.base.source import CompileError
 from jitlite.frontend.emit.absent_attributes import is_absent, raise_absent
 from jitlite.frontend.emit.branch_refinement import refined_sugar
 from jitlite.frontend.emit.conditions import emit_condition, emit_if_expression, to_bool
+from jitlite.frontend.emit.dict_operators import merged
 from jitlite.frontend.emit.emitter import Emitter, expression
-from jitlite.frontend.emit.library_calls import call_library, equal_dicts, repeated_text
+from jitlite.frontend.emit.iterable_library import contains
+from jitlite.frontend.emit.library_calls import call_library, equal_dicts, member_of_class, repeated_text
 from jitlite.frontend.emit.operand_choice import emit_choice
 from jitlite.frontend.emit.python_library import orders
 from jitlite.frontend.emit.scope import Condition
@@ -37,6 +40,8 @@ def emit_variable(em: Emitter, expr: tree.Var, hint: Type | None) -> SugaredValu
 @expression(tree.Select)
 def emit_select(em: Emitter, expr: tree.Select, hint: Type | None) -> SugaredValue:
     owner = em.emit_sugared(expr.value)
+    if (found := member_of_class(em, owner, expr.name.name)) is not None:
+        return found
     try:
         return refined_sugar(em, owner.attr(em, expr.range, expr.name.name))
     except CompileError as error:
@@ -192,7 +197,7 @@ def _emit_operator(em: Emitter, expr: tree.BinOp, left: Value, right: Value) -> 
     found = (
         found or tuple_operator(em, expr.range, expr.op, left, right) or _emit_without_operator(em, expr, left, right)
     )
-    found = found or operate(em, expr.range, expr.op, left, right)
+    found = found or operate(em, expr.range, expr.op, left, right) or merged(em, expr.range, expr.op, left, right)
     found = found or binary_magic(em, expr.range, expr.op, left, right)
     if found is not None:
         return found
@@ -351,7 +356,7 @@ def _emit_contains(em: Emitter, expr: tree.BinOp, item: Value, container: Value)
 def _need_their_own_tests(item: Value, elements: Sequence[Value]) -> bool:
     """Are there elements of a tuple that no list looks an item up in?"""
     common = T.unify_all([e.type for e in elements])
-    if common is None or (item.type is T.FLOAT and common in (T.INT, T.BOOL)):
+    if common is None or item.type is T.NUMBER or (item.type is T.FLOAT and common in (T.INT, T.BOOL)):
         return True
     return any(isinstance(e.type, T.EnumType) or T.may_be_none(e.type) for e in (item, *elements))
 
@@ -366,7 +371,17 @@ def _emit_contained(em: Emitter, expr: tree.BinOp, item: Value, container: Value
         return em.by_type(item, expr.range, lambda one: _emit_contains(em, expr, one, container))
     if item.type is T.NONE and _never_holds_none(container.type):
         return em.constant(False, expr.range)
+    if _is_number_of_another_kind(item.type, container.type):
+        given = [NamedValue(None, container, range=expr.right.range), NamedValue(None, item, range=expr.left.range)]
+        return call_library(em, expr.range, contains, given, original=operator.contains).as_value(em, expr.range)
     return em.op("aten::__contains__", [container, item], range=expr.range)
+
+
+def _is_number_of_another_kind(item: Type, container: Type) -> bool:
+    """May an item equal an element of a list or a key of a dict without being of its type?"""
+    if item is T.NUMBER:
+        return isinstance(container, T.ListType | T.DictType)
+    return item is T.FLOAT and container in _LISTS_OF_INTS
 
 
 def _is_display_of_enums(value: Value) -> bool:
@@ -406,5 +421,6 @@ def _is_equal(em: Emitter, expr: tree.BinOp, item: Value, element: Value) -> Val
     return _emit_operator(em, tree.BinOp("eq", expr.left, expr.right, range=expr.range), item, element)
 
 
-_NUMBERS = (T.INT, T.FLOAT, T.BOOL, T.COMPLEX)
+_NUMBERS = (T.INT, T.FLOAT, T.BOOL, T.COMPLEX, T.NUMBER)
 _NEVER_NONE = (*_NUMBERS, T.STRING)
+_LISTS_OF_INTS = (T.ListType.of(T.INT), T.ListType.of(T.BOOL))
