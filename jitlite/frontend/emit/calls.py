@@ -25,6 +25,7 @@ from jitlite.frontend.emit.dict_calls import emit_update
 from jitlite.frontend.emit.displays import emit_dict_comprehension, emit_list_comprehension
 from jitlite.frontend.emit.emitter import Emitter, expression
 from jitlite.frontend.emit.empty_literals import as_wanted
+from jitlite.frontend.emit.enum_members import EnumClass
 from jitlite.frontend.emit.exception_values import ClassOfModule
 from jitlite.frontend.emit.generator_expressions import emit_quantifier
 from jitlite.frontend.emit.iterable_values import RangeValue, SliceValue, ZipValue, enumerate_value
@@ -142,7 +143,7 @@ def _emit_builtin(em: Emitter, expr: tree.Apply, callee: BuiltinFunction) -> Sug
 
 def _emit_length(em: Emitter, expr: tree.Apply, callee: SugaredValue) -> SugaredValue | Value:
     measured = em.emit_sugared(expr.args[0])
-    if isinstance(measured, GlobalContainer | KnownKeywords | ListAsTuple | SugaredTuple):
+    if isinstance(measured, EnumClass | GlobalContainer | KnownKeywords | ListAsTuple | SugaredTuple):
         return measured.length(em, expr.range)
     if isinstance(measured, RangeValue):
         return measured.count(em, expr.range)

@@ -22,7 +22,6 @@ from jitlite.frontend.emit.annotations import parse_type, type_from_python
 from jitlite.frontend.emit.builder import Builder
 from jitlite.frontend.emit.callables import (
     ContextClass,
-    EnumClass,
     ExceptionClass,
     FunctionValue,
     NamedTupleConstructor,
@@ -31,6 +30,7 @@ from jitlite.frontend.emit.callables import (
 )
 from jitlite.frontend.emit.constant_arguments import by_constants
 from jitlite.frontend.emit.definition import Definition, Maker, Scope
+from jitlite.frontend.emit.enum_members import EnumClass
 from jitlite.frontend.emit.language_values import BreakpointValue, Cast, FormatValue, PrintValue, standard_stream
 from jitlite.frontend.emit.meanings import BooleanDispatch, Kind, Meaning, meaning_of, module_attribute, plain_constant
 from jitlite.frontend.emit.open_calls import (

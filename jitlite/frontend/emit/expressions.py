@@ -14,13 +14,14 @@ from jitlite.frontend.emit.conditions import emit_condition, emit_if_expression,
 from jitlite.frontend.emit.dict_operators import merged
 from jitlite.frontend.emit.emitter import Emitter, expression
 from jitlite.frontend.emit.iterable_library import contains
-from jitlite.frontend.emit.library_calls import call_library, equal_dicts, member_of_class, repeated_text
+from jitlite.frontend.emit.library_calls import call_library, equal_dicts, repeated_text
 from jitlite.frontend.emit.operand_choice import emit_choice
 from jitlite.frontend.emit.python_library import orders
 from jitlite.frontend.emit.scope import Condition
 from jitlite.frontend.emit.sequences import ListAsTuple, list_of_tuple
 from jitlite.frontend.emit.sets import checked_element, operate
 from jitlite.frontend.emit.special_methods import UNARY_METHODS, binary_magic, call_magic, is_object, tuple_operator
+from jitlite.frontend.emit.value_members import member_of_class
 from jitlite.frontend.emit.values import SimpleValue, SugaredValue
 from jitlite.frontend.syntax import tree
 from jitlite.ir import types as T
@@ -40,7 +41,7 @@ def emit_variable(em: Emitter, expr: tree.Var, hint: Type | None) -> SugaredValu
 @expression(tree.Select)
 def emit_select(em: Emitter, expr: tree.Select, hint: Type | None) -> SugaredValue:
     owner = em.emit_sugared(expr.value)
-    if (found := member_of_class(em, owner, expr.name.name)) is not None:
+    if (found := member_of_class(em, owner, expr.name.name, expr.range)) is not None:
         return found
     try:
         return refined_sugar(em, owner.attr(em, expr.range, expr.name.name))
@@ -193,6 +194,9 @@ def _emit_operator(em: Emitter, expr: tree.BinOp, left: Value, right: Value) -> 
         )
     if expr.op == "in":
         return _emit_contains(em, expr, left, right)
+    if is_equality and _is_plain_optional(left.type, right.type):
+        same = is_one_of(em, expr, left, [right])
+        return same if expr.op == "eq" else em.op("aten::__not__", [same], range=expr.range)
     found = equal_dicts(em, expr.range, expr.op, left, right)
     found = (
         found or tuple_operator(em, expr.range, expr.op, left, right) or _emit_without_operator(em, expr, left, right)
@@ -206,6 +210,15 @@ def _emit_operator(em: Emitter, expr: tree.BinOp, left: Value, right: Value) -> 
     operands = [NamedValue(None, left, range=expr.left.range), NamedValue(None, right, range=expr.right.range)]
     return em.op(Spelling.BINARY.kind_of[expr.op], operands, range=expr.range)
 
+
+def _is_plain_optional(left: Type, right: Type) -> bool:
+    """Is one of two types a union with None, and are all the others of numbers, texts and members of enums?"""
+    if not any(isinstance(t, T.UnionType) and T.may_be_none(t) for t in (left, right)):
+        return False
+    return all(t in _COMPARED or isinstance(t, T.EnumType) for side in (left, right) for t in T.members_of(side))
+
+
+_COMPARED = (T.INT, T.FLOAT, T.BOOL, T.STRING, T.NONE)
 
 _LISTS_COMPARE = (T.INT, T.FLOAT, T.BOOL, T.STRING)
 """Element types for which a comparison of lists is one operator."""

@@ -10,7 +10,6 @@ from jitlite.base.source import SourceRange
 from jitlite.frontend.emit import python_library as library
 from jitlite.frontend.emit.denotations import BUILTINS, LibraryFunction
 from jitlite.frontend.emit.emitter import Emitter, expression
-from jitlite.frontend.emit.iterable_library import fromkeys
 from jitlite.frontend.emit.known_values import KnownValue
 from jitlite.frontend.emit.values import BuiltinFunction, SimpleValue, SpecialForm, SugaredValue
 from jitlite.frontend.syntax import tree
@@ -37,12 +36,6 @@ def call_library(
 ) -> SugaredValue:
     """A call of a function of `python_library.py`, which stands for the original one, if there is one."""
     return LibraryFunction(em, function, original).call(em, range, args, list(named))
-
-
-def member_of_class(em: Emitter, owner: SugaredValue, name: str) -> SugaredValue | None:
-    """`dict.fromkeys`; None for anything else."""
-    is_dict = isinstance(owner, SpecialForm) and owner.form == "dict"
-    return LibraryFunction(em, fromkeys, dict.fromkeys) if is_dict and name == "fromkeys" else None
 
 
 def emit_iterable_arguments(em: Emitter, exprs: Sequence[tree.Expr]) -> list[NamedValue]:
