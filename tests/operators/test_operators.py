@@ -661,6 +661,8 @@ def test_what_is_shown_is_what_python_shows(name):
 def test_what_is_asked_of_exceptions_and_classes():
     assert DECLARED["python::exception_args"].fn(ValueError("a", 2)) == ["a", 2]
     assert DECLARED["python::class_name"].fn(torch.float32) == "dtype"
+    is_plain = DECLARED["python::is_plain_tensor"].fn
+    assert is_plain(torch.ones(1)) and not is_plain(torch.nn.Parameter(torch.ones(1)))
 
 
 def test_print_without_an_end_of_line(capsys):

@@ -151,6 +151,12 @@ def _int_as_float(node: Node) -> bool:
     return is_int and _replace(node, "aten::Float", [node.input])
 
 
+def _always_plain(node: Node) -> bool:
+    """There no tensor is of a class of its own."""
+    node.output.replace_all_uses_with(node.graph.insert_constant(True))
+    return True
+
+
 def _checked_int(node: Node) -> bool:
     """A number where an int is wanted: as an int, after an exception is raised for any other number."""
     graph, number = node.graph, node.input
@@ -244,6 +250,7 @@ _BY_KIND: dict[str, _Lower] = {
     "prim::WarnOf": _warn,
     "aten::divmod": _divmod_of_numbers,
     "prim::AsInt": _checked_int,
+    "python::is_plain_tensor": _always_plain,
     "prim::AsIndex": _checked_int,
     **FORMATS,
 }

@@ -17,7 +17,6 @@ from jitlite.frontend.emit.assignment import assign_attribute
 from jitlite.frontend.emit.attribute_refinement import is_changeable
 from jitlite.frontend.emit.branch_refinement import refined_sugar
 from jitlite.frontend.emit.chosen_parts import attribute_by_name
-from jitlite.frontend.emit.conditions import emit_hasattr, emit_isinstance
 from jitlite.frontend.emit.constant_containers import GlobalContainer
 from jitlite.frontend.emit.containers import is_module_type
 from jitlite.frontend.emit.denotations import BUILTINS
@@ -49,6 +48,7 @@ from jitlite.frontend.emit.shown_values import reading_of
 from jitlite.frontend.emit.special_methods import is_object
 from jitlite.frontend.emit.super_values import SuperValue
 from jitlite.frontend.emit.tensor_reductions import emit_reduction
+from jitlite.frontend.emit.type_tests import emit_hasattr, emit_isinstance
 from jitlite.frontend.emit.values import (
     BuiltinFunction,
     ConstantValue,

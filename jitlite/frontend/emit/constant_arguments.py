@@ -46,17 +46,20 @@ def _product(function: _Function, range: SourceRange, args: Args, kwargs: Args) 
 
 
 def _selection(function: _Function, range: SourceRange, args: Args, kwargs: Args) -> tuple[_Function, Args, Args]:
-    given = args[1] if len(args) > 1 else next((k for k in kwargs if k.name == "r"), None)
-    number = None if given is None else _constant(given)
-    if number == 2 or (given is not None and number is None):
+    given = [*args[1:2], *(k for k in kwargs if k.name == "r")]
+    number = _constant(given[0]) if given else 0
+    if number is None or number == 2:
         return function, args, kwargs
-    of_three = _OF_THREE.get(function) if number == 3 else None
-    if of_three is None:
-        raise WRONG_ARGUMENTS(
-            f"itertools.{function.__name__} is compiled for pairs and triples only", range,
-            hint="give 2 for the number of elements, or write the loops",
-        )  # fmt: skip
-    return of_three, [a for a in args if a is not given], [k for k in kwargs if k is not given]
+    if number == 3 and function in _OF_THREE:
+        return _OF_THREE[function], args[:1], _without(kwargs, given)
+    raise WRONG_ARGUMENTS(
+        f"itertools.{function.__name__} is compiled for pairs and triples only", range,
+        hint="give 2 for the number of elements, or write the loops",
+    )  # fmt: skip
+
+
+def _without(arguments: Args, given: Args) -> Args:
+    return [a for a in arguments if a not in given]
 
 
 def _constant(argument: NamedValue) -> object:

@@ -8,10 +8,10 @@ from jitlite.base.errors.calls import WRONG_ARGUMENTS
 from jitlite.base.source import SourceRange
 from jitlite.frontend.emit.builder import Builder
 from jitlite.frontend.emit.calls import form
-from jitlite.frontend.emit.conditions import python_object
 from jitlite.frontend.emit.denotations import sugared_from_python
 from jitlite.frontend.emit.emitter import Emitter
 from jitlite.frontend.emit.known_values import KnownValue
+from jitlite.frontend.emit.type_tests import python_object
 from jitlite.frontend.emit.values import ConstantValue, SimpleValue, SpecialForm, SugaredTuple, SugaredValue
 from jitlite.frontend.syntax import tree
 from jitlite.ir import types as T

@@ -38,9 +38,11 @@ from jitlite.frontend.emit.open_calls import (
     emit_here,
     gives_functions,
     gives_no_value,
+    is_of_subclass,
     may_lack_sizes,
     needs_place,
     with_open_sizes,
+    with_subclasses,
 )
 from jitlite.frontend.emit.python_library import library_of, list_with_default
 from jitlite.frontend.emit.resolver import FunctionResolver, Resolver
@@ -166,6 +168,8 @@ class PythonFunction(SugaredValue):
             return self.scope.program.definition_for(self.function)
         if any(may_lack_sizes(a) for a in (*args, *kwargs)):
             return with_open_sizes(self.scope.program.definition_for(self.function), args, kwargs)
+        if any(is_of_subclass(a) for a in (*args, *kwargs)):
+            return with_subclasses(self.scope.program.definition_for(self.function), args, kwargs)
         return None
 
 

@@ -1,13 +1,24 @@
-"""`a | b` and `a |= b` of dicts."""
+"""Operators of sets and dicts: `a | b`, `a |= b` and the like."""
 
 from __future__ import annotations
 
 from jitlite.base.source import SourceRange
 from jitlite.frontend.emit.builder import Builder
 from jitlite.frontend.emit.empty_literals import as_wanted
+from jitlite.frontend.emit.sets import augment, operate
 from jitlite.ir import types as T
 from jitlite.ir.graph import Value
 from jitlite.operators.conversions import is_empty_literal
+
+
+def operate_on_containers(b: Builder, range: SourceRange, op: str, left: Value, right: Value) -> Value | None:
+    """`left op right` of sets or dicts; None for other values."""
+    return operate(b, range, op, left, right) or merged(b, range, op, left, right)
+
+
+def augment_container(b: Builder, range: SourceRange, op: str, left: Value, right: Value) -> Value | None:
+    """`left op= right` of sets or dicts; None for other values."""
+    return augment(b, range, op, left, right) or merged_into(b, range, op, left, right)
 
 
 def merged(b: Builder, range: SourceRange, op: str, left: Value, right: Value) -> Value | None:

@@ -11,7 +11,7 @@ from jitlite.base.source import CompileError
 from jitlite.frontend.emit.absent_attributes import is_absent, raise_absent
 from jitlite.frontend.emit.branch_refinement import refined_sugar
 from jitlite.frontend.emit.conditions import emit_condition, emit_if_expression, to_bool
-from jitlite.frontend.emit.dict_operators import merged
+from jitlite.frontend.emit.dict_operators import operate_on_containers
 from jitlite.frontend.emit.emitter import Emitter, expression
 from jitlite.frontend.emit.iterable_library import contains
 from jitlite.frontend.emit.library_calls import call_library, equal_dicts, repeated_text
@@ -19,8 +19,9 @@ from jitlite.frontend.emit.operand_choice import emit_choice
 from jitlite.frontend.emit.python_library import orders
 from jitlite.frontend.emit.scope import Condition
 from jitlite.frontend.emit.sequences import ListAsTuple, list_of_tuple
-from jitlite.frontend.emit.sets import checked_element, operate
+from jitlite.frontend.emit.sets import checked_element
 from jitlite.frontend.emit.special_methods import UNARY_METHODS, binary_magic, call_magic, is_object, tuple_operator
+from jitlite.frontend.emit.type_tests import emit_class_test
 from jitlite.frontend.emit.value_members import member_of_class
 from jitlite.frontend.emit.values import SimpleValue, SugaredValue
 from jitlite.frontend.syntax import tree
@@ -129,6 +130,8 @@ def emit_binary(em: Emitter, expr: tree.BinOp, hint: Type | None) -> SugaredValu
         return emit_choice(em, expr, hint)
     if expr.op in ("is", "is not"):
         return emit_condition(em, expr).value
+    if (of_class := emit_class_test(em, expr)) is not None:
+        return of_class.value
     # a long `a + b + c + ...` nests to the left: walk down it in a loop, not in recursion
     spine: list[tree.BinOp] = [expr]
     while isinstance(spine[-1].left, tree.BinOp) and spine[-1].left.op in Spelling.BINARY.kind_of:
@@ -194,14 +197,11 @@ def _emit_operator(em: Emitter, expr: tree.BinOp, left: Value, right: Value) -> 
         )
     if expr.op == "in":
         return _emit_contains(em, expr, left, right)
-    if is_equality and _is_plain_optional(left.type, right.type):
-        same = is_one_of(em, expr, left, [right])
-        return same if expr.op == "eq" else em.op("aten::__not__", [same], range=expr.range)
-    found = equal_dicts(em, expr.range, expr.op, left, right)
+    found = _equal_or_none(em, expr, left, right) or equal_dicts(em, expr.range, expr.op, left, right)
     found = (
         found or tuple_operator(em, expr.range, expr.op, left, right) or _emit_without_operator(em, expr, left, right)
     )
-    found = found or operate(em, expr.range, expr.op, left, right) or merged(em, expr.range, expr.op, left, right)
+    found = found or operate_on_containers(em, expr.range, expr.op, left, right)
     found = found or binary_magic(em, expr.range, expr.op, left, right)
     if found is not None:
         return found
@@ -209,6 +209,14 @@ def _emit_operator(em: Emitter, expr: tree.BinOp, left: Value, right: Value) -> 
         left, right = em.enum_value(left, expr.left.range), em.enum_value(right, expr.right.range)
     operands = [NamedValue(None, left, range=expr.left.range), NamedValue(None, right, range=expr.right.range)]
     return em.op(Spelling.BINARY.kind_of[expr.op], operands, range=expr.range)
+
+
+def _equal_or_none(em: Emitter, expr: tree.BinOp, left: Value, right: Value) -> Value | None:
+    """`left == right` or `left != right` of plain values of which one may be None; None for other values."""
+    if expr.op not in ("eq", "ne") or not _is_plain_optional(left.type, right.type):
+        return None
+    same = is_one_of(em, expr, left, [right])
+    return same if expr.op == "eq" else em.op("aten::__not__", [same], range=expr.range)
 
 
 def _is_plain_optional(left: Type, right: Type) -> bool:
