@@ -419,12 +419,10 @@ def emit_dict_call(em: Emitter, call: tree.Apply, special: SpecialForm, hint: Ty
 
 def _temporaries(
     em: Emitter, call: tree.Apply, source: SugaredValue, names: Sequence[str]
-) -> tuple[list[tree.Var], tree.Var]:
-    """Variables of our own: one for each of `names`, and one that holds `source`."""
-    iterable = em.temporary("iterable")
-    em.assign(iterable, source, call.range)
+) -> tuple[list[tree.Var], tree.Expr]:
+    """Variables of our own, one for each of `names`, and the source as an expression."""
     made = [tree.Var(tree.Ident(em.temporary(n), range=call.range), range=call.range) for n in names]
-    return made, tree.Var(tree.Ident(iterable, range=call.range), range=call.range)
+    return made, KnownValue(source, range=call.range)
 
 
 # -- tensors of a legacy class: torch.FloatTensor(...)

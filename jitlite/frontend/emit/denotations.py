@@ -34,6 +34,7 @@ from jitlite.frontend.emit.enum_members import EnumClass
 from jitlite.frontend.emit.language_values import BreakpointValue, Cast, FormatValue, PrintValue, standard_stream
 from jitlite.frontend.emit.meanings import BooleanDispatch, Kind, Meaning, meaning_of, module_attribute, plain_constant
 from jitlite.frontend.emit.open_calls import (
+    GeneratorCall,
     as_given,
     emit_here,
     gives_functions,
@@ -130,6 +131,9 @@ class PythonFunction(SugaredValue):
         self.kind = f"the function {getattr(function, '__name__', function)}"
 
     def call(self, b: Builder, range: SourceRange, args: Args, kwargs: Args) -> SugaredValue:
+        if inspect.isgeneratorfunction(self.function):
+            found: SugaredValue = b.emit_sugared(GeneratorCall(self.function, args, kwargs, range=range))
+            return found
         program = self.scope.program
         definition = None if self.signature is not None else program.open_definition(self.function)
         if definition is None and self.signature is None:

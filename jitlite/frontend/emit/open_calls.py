@@ -12,7 +12,7 @@ calls of nested functions are.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from jitlite.base.errors.names import NOT_A_VALUE
 from jitlite.base.records import Record, replace
@@ -55,6 +55,15 @@ class InPlace(tree.Expr):
 
     kind = "in-place call"
     definition: Definition = part(HIDDEN)
+    args: Args = part(HIDDEN)
+    kwargs: Args = part(HIDDEN)
+
+
+class GeneratorCall(tree.Expr):
+    """A call of a Python function that yields."""
+
+    kind = "generator call"
+    function: Callable[..., object] = part(HIDDEN)
     args: Args = part(HIDDEN)
     kwargs: Args = part(HIDDEN)
 
