@@ -23,9 +23,10 @@ from jitlite.frontend.classes.classes import interface_schema
 from jitlite.frontend.classes.modules import ModuleDefinition, overloads_by_name
 from jitlite.frontend.classes.text_classes import TextClass
 from jitlite.frontend.emit.annotations import parse_type, type_from_python
-from jitlite.frontend.emit.callables import EnumClass, FunctionValue, NamedTupleConstructor
+from jitlite.frontend.emit.callables import FunctionValue, NamedTupleConstructor
 from jitlite.frontend.emit.definition import Definition
 from jitlite.frontend.emit.emitter import Emitter
+from jitlite.frontend.emit.enum_members import EnumClass
 from jitlite.frontend.emit.objects import InterfaceDefinition
 from jitlite.frontend.emit.values import SugaredValue
 from jitlite.frontend.syntax import tree as t

@@ -12,12 +12,15 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
+from jitlite.base.errors.calls import WRONG_ARGUMENTS
 from jitlite.base.source import SourceRange
 from jitlite.ir import types as T
 from jitlite.ir.graph import Graph, Value
 from jitlite.ir.types import Type
 
 EMPTY_LITERAL = "prim::EmptyLiteral"
+
+_NUMBERS = T.ListType.of(T.NUMBER)
 
 Convert = Callable[[Graph, SourceRange | None, Value], Value]
 """Inserts the nodes of a conversion."""
@@ -33,7 +36,7 @@ class Conversion(NamedTuple):
 _IMPLICIT: dict[tuple[Type, Type], str] = {
     (T.TENSOR, T.FLOAT): "aten::FloatImplicit", (T.TENSOR, T.COMPLEX): "aten::ComplexImplicit",
     (T.TENSOR, T.INT): "aten::IntImplicit", (T.TENSOR, T.NUMBER): "aten::ScalarImplicit",
-    (T.NUMBER, T.FLOAT): "aten::Float", (T.NUMBER, T.COMPLEX): "aten::Complex", (T.NUMBER, T.INT): "aten::Int",
+    (T.NUMBER, T.FLOAT): "aten::Float", (T.NUMBER, T.COMPLEX): "aten::Complex", (T.NUMBER, T.INT): "prim::AsInt",
     (T.BOOL, T.FLOAT): "aten::Float", (T.BOOL, T.COMPLEX): "aten::Complex", (T.BOOL, T.INT): "aten::Int",
     (T.BOOL, T.NUMBER): "aten::ScalarImplicit", (T.STRING, T.DEVICE): "aten::device",
 }  # fmt: skip
@@ -72,6 +75,9 @@ def _implicit_conversion(wanted: Type, actual: Type) -> Conversion:
     kind = _IMPLICIT.get((T.unshaped(actual), wanted))
     if kind is not None:
         return Conversion(wanted, _operator(kind, wanted))
+    if actual is _NUMBERS and wanted in (T.ListType.of(T.INT), T.ListType.of(T.FLOAT)):
+        assert isinstance(wanted, T.ListType)
+        return _conversion_of_display(wanted)
     value_type = enum_value_type(actual)
     if value_type is not actual and T.is_subtype(value_type, wanted):
         return Conversion(value_type, _operator("prim::EnumValue", value_type))
@@ -100,21 +106,44 @@ def _tuple_conversion(wanted: Type, actual: T.TupleType, allow: bool, widen: boo
     if isinstance(bare, T.UnionType) and not T.is_subtype(actual, bare):
         bare = _only_list(bare, actual)
     if isinstance(bare, T.ListType):
-        return _conversion_to_list(bare, actual, widen)
+        return _conversion_to_list(bare, actual, allow, widen)
     is_like = isinstance(wanted, T.TupleType) and len(wanted.elements) == len(actual.elements)
     if not isinstance(wanted, T.TupleType) or not is_like or T.is_subtype(actual, wanted):
         return Conversion(actual, None)
     return _conversion_of_elements(wanted, actual, allow, widen)
 
 
-def _conversion_to_list(wanted: T.ListType, actual: T.TupleType, widen: bool) -> Conversion:
-    to_float = widen and wanted.element is T.FLOAT
-    parts = [_INT_AS_FLOAT if to_float and a is T.INT else Conversion(a, None) for a in actual.elements]
+def _conversion_to_list(wanted: T.ListType, actual: T.TupleType, allow: bool, widen: bool) -> Conversion:
+    parts = [_element_conversion(wanted.element, a, allow, widen) for a in actual.elements]
     if not is_convertible_to_list(T.TupleType.of(p.type for p in parts), wanted):
         return Conversion(actual, None)
 
     def convert(graph: Graph, range: SourceRange | None, value: Value) -> Value:
         return construct_list(graph, range, wanted, _converted(graph, range, parts, _unpack(graph, range, value)))
+
+    return Conversion(wanted, convert)
+
+
+def _element_conversion(wanted: Type, actual: Type, allow: bool, widen: bool) -> Conversion:
+    if allow and actual is T.NUMBER:
+        return _implicit_conversion(wanted, actual)
+    return _INT_AS_FLOAT if widen and wanted is T.FLOAT and actual is T.INT else Conversion(actual, None)
+
+
+def _conversion_of_display(wanted: T.ListType) -> Conversion:
+    """Of a list of numbers that is written out, to one of ints or of floats."""
+    convert_element = _implicit_conversion(wanted.element, T.NUMBER).convert
+
+    def convert(graph: Graph, range: SourceRange | None, value: Value) -> Value:
+        assert convert_element is not None
+        if value.node.kind != "prim::ListConstruct" or value.has_uses:
+            raise WRONG_ARGUMENTS(
+                "a list that may hold ints and floats is given where all have to be of one type", range,
+                hint="write the list where it is used, or convert what it is made of: `[int(n), 2]`",
+                expected=wanted.annotation, found=value.type.annotation,
+            )  # fmt: skip
+        one_type = (e if e.type is wanted.element else convert_element(graph, range, e) for e in value.node.inputs)
+        return construct_list(graph, range, wanted, list(one_type))
 
     return Conversion(wanted, convert)
 

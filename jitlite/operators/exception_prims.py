@@ -1,9 +1,11 @@
-"""Exceptions in graphs: making, raising and looking at them."""
+"""Exceptions in graphs: making, raising and looking at them; the classes of values."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any, NoReturn
+
+import torch
 
 from jitlite.base.source import Error
 from jitlite.ir.ops import Effect, op
@@ -54,6 +56,12 @@ def exception_args(e: BaseException) -> list[object]:
 def class_name(value: object) -> str:
     """`type(value).__name__`."""
     return type(value).__name__
+
+
+@op("python::is_plain_tensor(Tensor value) -> bool", traits=(Trait.NOT_FOLDED,))
+def is_plain_tensor(value: torch.Tensor) -> bool:
+    """`type(value) is torch.Tensor`: of a parameter and of other classes that inherit from Tensor it is not."""
+    return type(value) is torch.Tensor
 
 
 @op("prim::IsException(Exception e, str cls) -> bool")

@@ -22,6 +22,9 @@ from jitlite.ir.traits import Link, Spelling, Trait, known
 
 _Number = Any
 
+PYTHON_MATH = ("hypot", "dist", "fsum", "log2", "nextafter", "ulp")
+"""Functions of `math` that are Python's own operators."""
+
 PYTHON_3_11_MATH = tuple(name for name in ("cbrt", "exp2") if hasattr(math, name))
 """Functions of `math` that Python has from 3.11 on."""
 
@@ -216,6 +219,7 @@ op("aten::pow.int_to_int(int a, int b) -> int", traits=(Trait.GROWING, Spelling.
 @op("aten::divmod.float_int(float x, int y) -> (float, float)")
 @op("aten::divmod.int(int x, int y) -> (int, int)")
 @op("aten::divmod.int_float(int x, float y) -> (float, float)")
+@op("aten::divmod.Scalar(Scalar x, Scalar y) -> (Scalar, Scalar)")
 def divide_with_remainder(x: _Number, y: _Number) -> Any:
     """`divmod(x, y)`: quotient rounded down, and remainder."""
     return divmod(x, y)
@@ -233,6 +237,10 @@ op("python::dist.float(float[] p, float[] q) -> float", doc="`math.dist(p, q)`: 
 op("python::dist.int(int[] p, int[] q) -> float", doc="`math.dist(p, q)` of points with whole coordinates.")(math.dist)
 op("python::fsum.float(float[] values) -> float", doc="`math.fsum(values)`: the sum without loss.")(math.fsum)
 op("python::fsum.int(int[] values) -> float", doc="`math.fsum(values)` of ints.")(math.fsum)
+op("python::log2.float(float x) -> float", doc="`math.log2(x)`.")(math.log2)
+op("python::log2.int(int x) -> float", doc="`math.log2(x)` of an int.")(math.log2)
+op("python::nextafter(float x, float y) -> float", doc="`math.nextafter(x, y)`.", total=True)(math.nextafter)
+op("python::ulp(float x) -> float", doc="`math.ulp(x)`: the value of the last digit.", total=True)(math.ulp)
 for _name in PYTHON_3_11_MATH:
     op(f"python::{_name}(float x) -> float", doc=f"`math.{_name}(x)`.")(getattr(math, _name))
 op("aten::frexp(float a) -> (float, int)", total=True, doc="`math.frexp(a)`: mantissa and exponent.")(math.frexp)
@@ -342,6 +350,25 @@ def implicit_int(a: torch.Tensor) -> int:
     if type(number) is not int:
         raise RuntimeError(f"Cannot input a tensor of type {a.dtype} as an integral argument")
     return number
+
+
+@op("prim::AsInt(Scalar a) -> int")
+def as_int(a: _Number) -> int:
+    """The int that a number is where an int is wanted. A float is a TypeError, as in Python; a bool is an int."""
+    if not isinstance(a, int):
+        message = f"'{type(a).__name__}' object cannot be interpreted as an integer: {a} is where an int is wanted"
+        raise TypeError(message)
+    return int(a)
+
+
+@op("prim::AsIndex(Scalar a) -> int")
+def as_index(a: _Number) -> int:
+    """The int that a number is in the index of a tensor. Another one is an IndexError; in eager, a bool adds a
+    dimension."""
+    if type(a) is not int:
+        message = f"only integers can index a tensor, and this number is a {type(a).__name__}: {a}"
+        raise IndexError(message)
+    return a
 
 
 @op("aten::ComplexImplicit(Tensor a) -> complex")

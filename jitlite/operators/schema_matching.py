@@ -328,7 +328,7 @@ class Matching:
         if following and not following[0].kwarg_only:
             return False
         actual = self.call.args[self.used].type
-        as_one = conversion(formal, actual, False, widen=self.widen).type
+        as_one = conversion(formal, actual, isinstance(actual, T.TupleType), widen=self.widen).type
         return not isinstance(actual, T.ListType) and not T.is_subtype(as_one, formal)
 
     def _collect(self, argument: Argument) -> _Collected:

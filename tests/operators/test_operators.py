@@ -616,8 +616,21 @@ PYTHONS_NUMBERS = {
     "python::fsum.float": (math.fsum, [([0.1] * 10,), ([],), ([float("inf"), -float("inf")],)]),
     "python::fsum.int": (math.fsum, [([1 << 60, 1],)]),
     "python::cbrt": (getattr(math, "cbrt", None), [(27.0,), (-8.0,)]),
+    "python::log2.float": (math.log2, [(8.0,), (0.3,), (0.0,), (-1.0,), (float("inf"),)]),
+    "python::log2.int": (math.log2, [(8,), (1 << 2000,), (0,)]),
+    "python::nextafter": (math.nextafter, [(1.0, 2.0), (0.0, -1.0), (float("nan"), 1.0)]),
+    "python::ulp": (math.ulp, [(1.0,), (0.0,), (float("inf"),)]),
+    "prim::AsInt": (lambda n: range(n).stop, [(2,), (-3,), (1.5,), (2.0,), (1j,)]),
     "python::exp2": (getattr(math, "exp2", None), [(10.0,), (5000.0,)]),
 }  # fmt: skip
+
+
+def test_numbers_that_index_a_tensor():
+    as_index = DECLARED["prim::AsIndex"].fn
+    assert as_index(-2) == -2
+    for number in (1.5, True, 1j):
+        with pytest.raises(IndexError, match=type(number).__name__):
+            as_index(number)
 
 
 @pytest.mark.parametrize("name", PYTHONS_NUMBERS)
@@ -648,6 +661,8 @@ def test_what_is_shown_is_what_python_shows(name):
 def test_what_is_asked_of_exceptions_and_classes():
     assert DECLARED["python::exception_args"].fn(ValueError("a", 2)) == ["a", 2]
     assert DECLARED["python::class_name"].fn(torch.float32) == "dtype"
+    is_plain = DECLARED["python::is_plain_tensor"].fn
+    assert is_plain(torch.ones(1)) and not is_plain(torch.nn.Parameter(torch.ones(1)))
 
 
 def test_print_without_an_end_of_line(capsys):

@@ -157,7 +157,7 @@ def test_a_choice_is_remembered_and_still_right():
         ("Tensor", "int?", "aten::IntImplicit"),
         ("Float(2, 3)", "int", "aten::IntImplicit"),
         ("Scalar", "float", "aten::Float"),
-        ("Scalar", "int", "aten::Int"),
+        ("Scalar", "int", "prim::AsInt"),
         ("bool", "int", "aten::Int"),
         ("bool", "Scalar", "aten::ScalarImplicit"),
         ("str", "Device", "aten::device"),

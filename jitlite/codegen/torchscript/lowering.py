@@ -151,6 +151,38 @@ def _int_as_float(node: Node) -> bool:
     return is_int and _replace(node, "aten::Float", [node.input])
 
 
+def _always_plain(node: Node) -> bool:
+    """There no tensor is of a class of its own."""
+    node.output.replace_all_uses_with(node.graph.insert_constant(True))
+    return True
+
+
+def _checked_int(node: Node) -> bool:
+    """A number where an int is wanted: as an int, after an exception is raised for any other number."""
+    graph, number = node.graph, node.input
+    is_index = node.kind == "prim::AsIndex"
+    test = graph.insert("prim::isinstance", [number], [T.BOOL])
+    test.attributes["types"] = [T.BOOL, T.FLOAT, T.COMPLEX] if is_index else [T.FLOAT, T.COMPLEX]
+    branch = graph.insert("prim::If", [test.output])
+    with graph.inserting_at_end(branch.add_block()):
+        message = "only integers can index a tensor" if is_index else "this number cannot be interpreted as an integer"
+        kind = "builtins.IndexError" if is_index else "builtins.TypeError"
+        graph.insert("prim::RaiseException", [graph.insert_constant(message), graph.insert_constant(kind)])
+    branch.add_block()
+    return _replace(node, "aten::Int", [number])
+
+
+def _divmod_of_numbers(node: Node) -> bool:
+    """`divmod` of numbers that may be ints or floats, as two operators."""
+    if T.NUMBER not in (v.type for v in node.inputs):
+        return False
+    for kind, output in zip(("aten::floordiv", "aten::remainder"), node.outputs, strict=True):
+        made = node.graph.insert(kind, node.inputs, [output.type], range=node.range).output
+        made.copy_metadata(output)
+        output.replace_all_uses_with(made)
+    return True
+
+
 def _warn(node: Node) -> bool:
     """A warning of a category: there all are of one."""
     return _replace(node, "aten::warn", [node.inputs[0], node.graph.insert_constant(2)])
@@ -216,6 +248,10 @@ _BY_KIND: dict[str, _Lower] = {
     **SHOWN,
     "prim::unchecked_cast": _int_as_float,
     "prim::WarnOf": _warn,
+    "aten::divmod": _divmod_of_numbers,
+    "prim::AsInt": _checked_int,
+    "python::is_plain_tensor": _always_plain,
+    "prim::AsIndex": _checked_int,
     **FORMATS,
 }
 
@@ -236,6 +272,9 @@ _CONSTRUCTS: dict[str, tuple[str, str]] = {
     "python::hypot": ("math.hypot", "write math.sqrt(x * x + y * y)"),
     "python::dist": ("math.dist", "write the root of the sum of squares"),
     "python::fsum": ("math.fsum", "write sum(values)"),
+    "python::log2": ("math.log2", "write math.log(x) / math.log(2)"),
+    "python::nextafter": ("math.nextafter", "compute it with torch.nextafter"),
+    "python::ulp": ("math.ulp", "compute it with torch.nextafter"),
     "python::cbrt": ("math.cbrt", "write x ** (1 / 3) for what is not negative"),
     "python::exp2": ("math.exp2", "write 2.0 ** x"),
 }  # fmt: skip

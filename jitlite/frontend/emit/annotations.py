@@ -39,7 +39,7 @@ from jitlite.frontend.emit.type_names import (
 )
 from jitlite.frontend.syntax import tree as t
 from jitlite.frontend.syntax.python_ast import parse_expression
-from jitlite.ir.constants import module_name, qualified_name, type_of_constant
+from jitlite.ir.constants import enum_type, module_name, qualified_name, type_of_constant
 from jitlite.ir.types import (
     ANY,
     FLOAT,
@@ -347,7 +347,8 @@ class _Reader:
                 found=found,
                 hint="give all members values of one type",
             )
-        return EnumType.of(qualified_name(cls), cls, value_type)
+        of_containers = enum_type(cls) if value_type is ANY else None
+        return of_containers or EnumType.of(qualified_name(cls), cls, value_type)
 
     # Both
 

@@ -9,6 +9,7 @@ from jitlite.base.errors.types import NO_ASSIGNMENT, UNPACKING
 from jitlite.base.source import SourceRange
 from jitlite.frontend.emit.branch_refinement import refined
 from jitlite.frontend.emit.builtin_names import BINARY_METHODS
+from jitlite.frontend.emit.dict_operators import augment_container
 from jitlite.frontend.emit.emitter import Emitter, expression, statement
 from jitlite.frontend.emit.indexing import (
     emit_slice,
@@ -21,9 +22,10 @@ from jitlite.frontend.emit.indexing import (
 from jitlite.frontend.emit.iterable_values import SliceValue
 from jitlite.frontend.emit.library_calls import call_library, repeated_text
 from jitlite.frontend.emit.list_slices import assign_slice
+from jitlite.frontend.emit.open_types import inherits
 from jitlite.frontend.emit.python_library import check_length
 from jitlite.frontend.emit.sequences import spread_list
-from jitlite.frontend.emit.sets import augment, listed
+from jitlite.frontend.emit.sets import listed
 from jitlite.frontend.emit.special_methods import binary_magic, call_magic, is_object, tuple_operator
 from jitlite.frontend.emit.starred_targets import starred_value
 from jitlite.frontend.emit.values import SimpleValue, SugaredTuple, SugaredValue
@@ -67,7 +69,9 @@ def _assign_single(
         hint = hint or em.frame.declaration_of(target.name.name)
         sugared = em.emit_sugared(value, hint)
         if hint is not None:
-            sugared = SimpleValue(_annotated(em, sugared.as_value(em, value.range), hint, value.range))
+            held = sugared.as_value(em, value.range)
+            hint = held.type if inherits(held.type, hint) else hint  # an object is what it was made as
+            sugared = SimpleValue(_annotated(em, held, hint, value.range))
         em.assign(target.name.name, sugared, target.range, hint)
     elif isinstance(target, tree.TupleLiteral | tree.ListLiteral):
         _assign_tuple(em, target, _unpackable(em, value), value.range)
@@ -226,7 +230,7 @@ def _augment(em: Emitter, stmt: tree.AugAssign, old: Value) -> Value:
         value = em.convert(old.type, found.as_argument(em, stmt.value.range), stmt.value.range)
     else:
         value = found.as_operand(em, stmt.value.range)
-    changed = augment(em, stmt.range, stmt.op, old, value)
+    changed = augment_container(em, stmt.range, stmt.op, old, value)
     if changed is not None:
         return changed
     if is_object(old):

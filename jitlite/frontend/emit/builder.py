@@ -187,8 +187,10 @@ class Builder:
         return overloads.try_convert_to_type(self.graph, range, type, value, True, widen=True)
 
     def declared(self, type: Type, value: Value, range: SourceRange) -> Value:
-        """`value` as what is annotated with `type`: an int for a float, a list of what a tuple holds."""
-        return overloads.try_convert_to_type(self.graph, range, type, value, False, widen=True)
+        """`value` as what is annotated with `type`: an int for a float, a list of what a tuple holds, an int for a
+        number that may be one."""
+        is_number = value.type is T.NUMBER
+        return overloads.try_convert_to_type(self.graph, range, type, value, is_number, widen=True)
 
     def expect(self, type: Type, value: Value, range: SourceRange, message: str, hint: str | None = None) -> Value:
         """`value` converted to `type`.

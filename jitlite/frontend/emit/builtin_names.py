@@ -28,7 +28,7 @@ from jitlite.ir import ops
 from jitlite.ir import types as T
 from jitlite.ir.types import Type
 from jitlite.operators.overloads import can_call
-from jitlite.operators.scalars import PYTHON_3_11_MATH
+from jitlite.operators.scalars import PYTHON_3_11_MATH, PYTHON_MATH
 
 _MODULES: tuple[object, ...] = (
     torch,
@@ -121,7 +121,7 @@ def _pairs() -> Iterator[tuple[Any, str]]:
 def _by_hand() -> Iterator[tuple[Any, str]]:
     yield math.remainder, "aten::mathremainder"
     yield math.pow, "aten::mathpow"
-    for name in ("hypot", "dist", "fsum", *PYTHON_3_11_MATH):
+    for name in (*PYTHON_MATH, *PYTHON_3_11_MATH):
         yield getattr(math, name), f"python::{name}"
     yield cmath.phase, "aten::angle"
     yield cmath.rect, "aten::polar"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import enum
 import inspect
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -10,8 +9,7 @@ from typing import Any, Protocol
 
 from jitlite.base.errors.calls import WRONG_ARGUMENTS, WRONG_KEYWORD
 from jitlite.base.errors.classes import NO_SCRIPT_CLASS
-from jitlite.base.errors.names import NO_ATTRIBUTE
-from jitlite.base.source import CompileError, SourceRange, did_you_mean
+from jitlite.base.source import CompileError, SourceRange
 from jitlite.frontend.emit.builder import Builder
 from jitlite.frontend.emit.interfaces import infer_for_call, match_call
 from jitlite.frontend.emit.values import Args, SimpleValue, SugaredValue
@@ -169,29 +167,6 @@ class ExceptionInstance(SugaredValue):
         self.cls = cls
         self.message = message
         self.kind = f"an instance of {cls.cls.__name__}"
-
-
-class EnumClass(SugaredValue):
-    """A Python Enum."""
-
-    def __init__(self, type: T.EnumType) -> None:
-        self.type = type
-        self.kind = f"the enum {type.python_class.__name__}"
-
-    def attr(self, b: Builder, range: SourceRange, name: str) -> SugaredValue:
-        members: dict[str, enum.Enum] = self.type.python_class.__members__
-        if name not in members:
-            raise NO_ATTRIBUTE(
-                f"enum '{self.type.python_class.__name__}' has no attribute '{name}'",
-                range,
-                hint=did_you_mean(name, members) or f"it has: {', '.join(members)}",
-            )
-        return SimpleValue(b.constant(members[name], range, self.type))
-
-    def iterate(self, b: Builder, range: SourceRange) -> SugaredValue:
-        members = list(self.type.python_class)
-        constants = [b.constant(m, range, self.type) for m in members]
-        return SimpleValue(b.make_list(self.type, constants))
 
 
 class ContextClass(SugaredValue):

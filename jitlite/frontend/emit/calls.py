@@ -17,7 +17,6 @@ from jitlite.frontend.emit.assignment import assign_attribute
 from jitlite.frontend.emit.attribute_refinement import is_changeable
 from jitlite.frontend.emit.branch_refinement import refined_sugar
 from jitlite.frontend.emit.chosen_parts import attribute_by_name
-from jitlite.frontend.emit.conditions import emit_hasattr, emit_isinstance
 from jitlite.frontend.emit.constant_containers import GlobalContainer
 from jitlite.frontend.emit.containers import is_module_type
 from jitlite.frontend.emit.denotations import BUILTINS
@@ -25,6 +24,7 @@ from jitlite.frontend.emit.dict_calls import emit_update
 from jitlite.frontend.emit.displays import emit_dict_comprehension, emit_list_comprehension
 from jitlite.frontend.emit.emitter import Emitter, expression
 from jitlite.frontend.emit.empty_literals import as_wanted
+from jitlite.frontend.emit.enum_members import EnumClass
 from jitlite.frontend.emit.exception_values import ClassOfModule
 from jitlite.frontend.emit.generator_expressions import emit_quantifier
 from jitlite.frontend.emit.iterable_values import RangeValue, SliceValue, ZipValue, enumerate_value
@@ -48,6 +48,7 @@ from jitlite.frontend.emit.shown_values import reading_of
 from jitlite.frontend.emit.special_methods import is_object
 from jitlite.frontend.emit.super_values import SuperValue
 from jitlite.frontend.emit.tensor_reductions import emit_reduction
+from jitlite.frontend.emit.type_tests import emit_hasattr, emit_isinstance
 from jitlite.frontend.emit.values import (
     BuiltinFunction,
     ConstantValue,
@@ -142,7 +143,7 @@ def _emit_builtin(em: Emitter, expr: tree.Apply, callee: BuiltinFunction) -> Sug
 
 def _emit_length(em: Emitter, expr: tree.Apply, callee: SugaredValue) -> SugaredValue | Value:
     measured = em.emit_sugared(expr.args[0])
-    if isinstance(measured, GlobalContainer | KnownKeywords | ListAsTuple | SugaredTuple):
+    if isinstance(measured, EnumClass | GlobalContainer | KnownKeywords | ListAsTuple | SugaredTuple):
         return measured.length(em, expr.range)
     if isinstance(measured, RangeValue):
         return measured.count(em, expr.range)
@@ -418,12 +419,10 @@ def emit_dict_call(em: Emitter, call: tree.Apply, special: SpecialForm, hint: Ty
 
 def _temporaries(
     em: Emitter, call: tree.Apply, source: SugaredValue, names: Sequence[str]
-) -> tuple[list[tree.Var], tree.Var]:
-    """Variables of our own: one for each of `names`, and one that holds `source`."""
-    iterable = em.temporary("iterable")
-    em.assign(iterable, source, call.range)
+) -> tuple[list[tree.Var], tree.Expr]:
+    """Variables of our own, one for each of `names`, and the source as an expression."""
     made = [tree.Var(tree.Ident(em.temporary(n), range=call.range), range=call.range) for n in names]
-    return made, tree.Var(tree.Ident(iterable, range=call.range), range=call.range)
+    return made, KnownValue(source, range=call.range)
 
 
 # -- tensors of a legacy class: torch.FloatTensor(...)

@@ -5,30 +5,22 @@ A condition decided by types alone is *static*: only the branch it takes is comp
 
 from __future__ import annotations
 
-import typing
 from collections.abc import Callable
-from typing import Any, TypeGuard
+from typing import TypeGuard
 
-import torch
-
-from jitlite.base.errors.calls import KNOWN_WHEN_COMPILED, WRONG_COUNT
+from jitlite.base.errors.calls import WRONG_COUNT
 from jitlite.base.errors.types import CHANGED_TYPE, NO_CONDITION
 from jitlite.base.source import SourceRange
-from jitlite.frontend.emit.attribute_refinement import path_of
 from jitlite.frontend.emit.branch_refinement import Branches
 from jitlite.frontend.emit.conditional_assignment import keep_what_is_set, names_set_in, set_by_operands
 from jitlite.frontend.emit.emitter import Emitter, expression
 from jitlite.frontend.emit.empty_literals import settle_by_other
-from jitlite.frontend.emit.exception_values import exception_classes, is_one_of
-from jitlite.frontend.emit.interfaces import infer_results
 from jitlite.frontend.emit.language_values import container_truth
-from jitlite.frontend.emit.plain_methods import is_size
 from jitlite.frontend.emit.scope import Condition, Kept, Path, RefinementSet
-from jitlite.frontend.emit.sequences import ListAsTuple
 from jitlite.frontend.emit.special_methods import call_magic, defines, is_object, length_truth
+from jitlite.frontend.emit.type_tests import emit_class_test, emit_hasattr, emit_isinstance, path_tested
 from jitlite.frontend.emit.values import SimpleValue, SpecialForm
 from jitlite.frontend.syntax import tree
-from jitlite.frontend.syntax.nested_scopes import display_name
 from jitlite.frontend.syntax.tree_base import HIDDEN, part
 from jitlite.ir import types as T
 from jitlite.ir.graph import Value, constant_of, is_constant
@@ -47,6 +39,9 @@ def emit_condition(em: Emitter, expr: tree.Expr) -> Condition:
     if isinstance(expr, Evaluated):
         return expr.condition
     with em.at(expr.range):
+        of_class = emit_class_test(em, expr)
+        if of_class is not None:
+            return of_class
         if isinstance(expr, tree.BinOp) and expr.op in ("and", "or"):
             return _emit_logical(em, expr, is_or=expr.op == "or")
         if isinstance(expr, tree.BinOp) and expr.op in ("is", "is not"):
@@ -78,7 +73,7 @@ def condition_of(em: Emitter, expr: tree.Expr, value: Value) -> Condition:
     if value.type is T.NONE:
         return Condition(em.constant(False, expr.range), static=False)
     truth = to_bool(em, value, expr.range)
-    path = _path(expr, value) if T.may_be_none(value.type) else None
+    path = path_tested(expr, value) if T.may_be_none(value.type) else None
     if path is not None and isinstance(value.type, T.UnionType):
         return Condition(truth, RefinementSet({path: T.without_none(value.type)}, {}))
     return Condition(truth, em.settled.get(value, RefinementSet()), _static_value(truth))
@@ -190,19 +185,10 @@ def _emit_identity(em: Emitter, expr: tree.BinOp) -> Condition:
         return Condition(em.constant(not holds, expr.range), static=not holds)
     value = em.op("aten::__is__" if holds else "aten::__isnot__", [left, right], range=expr.range)
     for subject, subject_value, other in ((expr.left, left, expr.right), (expr.right, right, expr.left)):
-        path = _path(subject, subject_value)
+        path = path_tested(subject, subject_value)
         if path is not None and isinstance(other, tree.NoneLiteral):
             return Condition(value, _none_refinements(path, subject_value.type, holds))
     return Condition(value)
-
-
-def _path(subject: tree.Expr, value: Value) -> Path | None:
-    """What a condition about an expression says something of: a variable, or what is reached from one."""
-    if isinstance(subject, tree.NamedExpr):
-        subject = subject.target
-    if isinstance(subject, tree.Var):
-        return (subject.name.name,)
-    return path_of(value) if isinstance(subject, tree.Select | tree.Subscript) else None
 
 
 def _none_refinements(path: Path, t: Type, is_none: bool) -> RefinementSet:
@@ -343,155 +329,3 @@ def emit_if_expression(
             range,
         )
     return node.add_output(merged)
-
-
-# -- isinstance, hasattr
-def emit_hasattr(em: Emitter, subject: tree.Expr, name: tree.Expr) -> Condition:
-    if not isinstance(name, tree.StringLiteral):
-        raise KNOWN_WHEN_COMPILED("hasattr's second argument must be a string literal", name.range)
-    has = em.emit_sugared(subject).has_attr(em, subject.range, name.value)
-    return Condition(em.constant(has, subject.range), static=has)
-
-
-def emit_isinstance(em: Emitter, subject: tree.Expr, classes: tree.Expr) -> Condition:
-    """isinstance with refinement of the subject, decided at compile time where its type allows."""
-    denoted = em.emit_sugared(subject)
-    if denoted.is_function or isinstance(denoted, ListAsTuple):  # a function is of no class that scripts know
-        is_one = isinstance(denoted, ListAsTuple) and any(_of_tuple(em, e) for e in _class_expressions(classes))
-        return Condition(em.constant(is_one, subject.range), static=is_one)
-    value = denoted.as_value(em, subject.range)
-    if isinstance(value.type, T.ClassType) and value.type.is_module:
-        is_one = any(_is_python_class(em, value.type, expr) for expr in _class_expressions(classes))
-        return Condition(em.constant(is_one, subject.range), static=is_one)
-    if value.type is T.EXCEPTION:
-        return Condition(is_one_of(em, value, exception_classes(em, classes), subject.range))
-    wanted = _standard_members([t for expr in _class_expressions(classes) for t in _class_types(em, expr, value.type)])
-    if T.ANY_TUPLE in wanted and is_size(value):
-        return Condition(em.constant(True, subject.range), static=True)  # a torch.Size, which is a tuple
-    holding: list[Type] = []
-    failing: list[Type] = []
-    always = True
-    for actual in _standard_members([value.type]):
-        if actual is T.ANY:
-            holding += wanted
-            failing.append(T.ANY)
-            always = wanted == [T.ANY]
-            break
-        found = _narrowest(actual, wanted)
-        if found is None:
-            failing.append(actual)
-        else:
-            holding.append(found)
-        always = always and found is actual
-    refinements = _isinstance_refinements(_path(subject, value), holding, failing)
-    if always or not holding:
-        return Condition(em.constant(always, subject.range), refinements, always)
-    node = em.node("prim::isinstance", [value], [T.BOOL], subject.range)
-    node.attributes["types"] = [*wanted, *(t for t in holding if t not in wanted)]
-    return Condition(node.output, refinements)
-
-
-def _of_tuple(em: Emitter, expr: tree.Expr) -> bool:
-    """Are tuples of the class that an expression names?"""
-    return T.ANY_TUPLE in _class_types(em, expr, T.TupleType.of([]))
-
-
-def _is_python_class(em: Emitter, module: T.ClassType, expr: tree.Expr) -> bool:
-    """Is a module of this type one of the Python class, or one of the tuple of classes, that the expression names?"""
-    wanted: Any = python_object(em, expr)
-    is_known = isinstance(wanted, type | tuple) and module.python_class is not None
-    return is_known and issubclass(module.python_class, wanted)
-
-
-def python_object(em: Emitter, expr: tree.Expr) -> object:
-    """What a name, or an attribute of one, is in Python; None for anything else."""
-    if isinstance(expr, tree.Select):
-        return getattr(python_object(em, expr.value), expr.name.name, None)
-    if not isinstance(expr, tree.Var) or em.frame.is_defined(expr.name.name):
-        return None
-    try:
-        return em.resolver.lookup(display_name(expr.name.name))
-    except LookupError:
-        return None
-
-
-def _class_expressions(expr: tree.Expr) -> list[tree.Expr]:
-    if isinstance(expr, tree.TupleLiteral):
-        return [inner for element in expr.elements for inner in _class_expressions(element)]
-    if isinstance(expr, tree.BinOp) and expr.op == "|":
-        return [*_class_expressions(expr.left), *_class_expressions(expr.right)]
-    return [expr]
-
-
-_BARE_CONTAINERS: dict[str, Type] = {
-    "list": T.ANY_LIST, "tuple": T.ANY_TUPLE, "dict": T.ANY_DICT,
-    "set": T.ANY_SET, "frozenset": T.ANY_FROZENSET,
-}  # fmt: skip
-
-
-_PYTHON_CLASSES: dict[Type, type] = {
-    T.INT: int, T.FLOAT: float, T.BOOL: bool, T.STRING: str, T.COMPLEX: complex, T.NONE: type(None),
-}  # fmt: skip
-
-
-def _python_class(t: Type) -> type | None:
-    """The class in Python of the values of a type, None where it may be one of several."""
-    if isinstance(t, T.ListType | T.DictType):
-        return list if isinstance(t, T.ListType) else dict
-    if isinstance(t, T.TupleType):
-        return t.python_class or tuple
-    return torch.Tensor if T.is_subtype(t, T.TENSOR) else _PYTHON_CLASSES.get(t)
-
-
-def _class_types(em: Emitter, expr: tree.Expr, actual: Type) -> list[Type]:
-    """The types that a class stands for; for an abstract one of Python's library, those of a value that are of it."""
-    found = python_object(em, expr)
-    abstract = typing.get_origin(found) or found
-    members = _standard_members([actual])
-    classes = [_python_class(m) for m in members]
-    if not isinstance(abstract, type) or abstract.__module__ not in ("collections.abc", "numbers") or None in classes:
-        return [_class_type(em, expr)]
-    return [m for m, cls in zip(members, classes, strict=True) if cls is not None and issubclass(cls, abstract)]
-
-
-def _class_type(em: Emitter, expr: tree.Expr) -> Type:
-    if isinstance(expr, tree.Var) and not em.frame.is_defined(expr.name.name):
-        bare = _BARE_CONTAINERS.get(display_name(expr.name.name))
-        if bare is not None:
-            return bare
-    return em.parse_type(expr)
-
-
-def _standard_members(types: list[Type]) -> list[Type]:
-    """The members of all the unions among `types`, without repetition."""
-    members: list[Type] = []
-    for t in types:
-        members += [m for m in T.members_of(t) if m not in members]
-    return members
-
-
-def _narrowest(actual: Type, wanted: list[Type]) -> Type | None:
-    found: Type | None = None
-    infer_results([actual], wanted)
-    for t in wanted:
-        if T.is_subtype(actual, t) or _inherits(actual, t):
-            found = actual
-        elif T.is_subtype(t, actual):
-            found = t if found is None else T.unify(found, t, default_to_union=True)
-    return found
-
-
-def _inherits(actual: Type, base: Type) -> bool:
-    """Is a script class one that inherits from another?"""
-    classes = [t.python_class for t in (actual, base) if isinstance(t, T.ClassType) and not t.is_module]
-    return len(classes) == 2 and None not in classes and issubclass(*classes)
-
-
-def _isinstance_refinements(path: Path | None, holding: list[Type], failing: list[Type]) -> RefinementSet:
-    if path is None:
-        return RefinementSet()
-    both = []
-    for types in (holding, failing):
-        merged = T.unify_all(types, default_to_union=True)
-        both.append({} if merged is None else {path: merged})
-    return RefinementSet(both[0], both[1])

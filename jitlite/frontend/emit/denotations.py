@@ -22,27 +22,32 @@ from jitlite.frontend.emit.annotations import parse_type, type_from_python
 from jitlite.frontend.emit.builder import Builder
 from jitlite.frontend.emit.callables import (
     ContextClass,
-    EnumClass,
     ExceptionClass,
     FunctionValue,
     NamedTupleConstructor,
     OverloadedFunction,
     PythonCall,
 )
+from jitlite.frontend.emit.constant_arguments import by_constants
 from jitlite.frontend.emit.definition import Definition, Maker, Scope
+from jitlite.frontend.emit.enum_members import EnumClass
 from jitlite.frontend.emit.language_values import BreakpointValue, Cast, FormatValue, PrintValue, standard_stream
 from jitlite.frontend.emit.meanings import BooleanDispatch, Kind, Meaning, meaning_of, module_attribute, plain_constant
 from jitlite.frontend.emit.open_calls import (
+    GeneratorCall,
     as_given,
     emit_here,
     gives_functions,
     gives_no_value,
+    is_of_subclass,
     may_lack_sizes,
     needs_place,
     with_open_sizes,
+    with_subclasses,
 )
 from jitlite.frontend.emit.python_library import library_of, list_with_default
 from jitlite.frontend.emit.resolver import FunctionResolver, Resolver
+from jitlite.frontend.emit.special_functions import OperatorPacket, UnusedFunction
 from jitlite.frontend.emit.special_methods import MagicFunction, UnionLength
 from jitlite.frontend.emit.values import Args, BuiltinFunction, ConstantValue, SimpleValue, SpecialForm, SugaredValue
 from jitlite.frontend.emit.ways_out import instead_of
@@ -69,6 +74,7 @@ _FORMS = (
     "tuple", "getattr", "setattr", "hasattr", "isinstance", "list", "dict", "range", "zip", "enumerate", "slice",
     "super",
 )  # fmt: skip
+
 
 BUILTINS: dict[str, SugaredValue] = {
     "print": PrintValue(),
@@ -125,6 +131,9 @@ class PythonFunction(SugaredValue):
         self.kind = f"the function {getattr(function, '__name__', function)}"
 
     def call(self, b: Builder, range: SourceRange, args: Args, kwargs: Args) -> SugaredValue:
+        if inspect.isgeneratorfunction(self.function):
+            found: SugaredValue = b.emit_sugared(GeneratorCall(self.function, args, kwargs, range=range))
+            return found
         program = self.scope.program
         definition = None if self.signature is not None else program.open_definition(self.function)
         if definition is None and self.signature is None:
@@ -163,6 +172,8 @@ class PythonFunction(SugaredValue):
             return self.scope.program.definition_for(self.function)
         if any(may_lack_sizes(a) for a in (*args, *kwargs)):
             return with_open_sizes(self.scope.program.definition_for(self.function), args, kwargs)
+        if any(is_of_subclass(a) for a in (*args, *kwargs)):
+            return with_subclasses(self.scope.program.definition_for(self.function), args, kwargs)
         return None
 
 
@@ -177,6 +188,9 @@ class LibraryFunction(PythonFunction):
 
     def call(self, b: Builder, range: SourceRange, args: Args, kwargs: Args) -> SugaredValue:
         try:
+            function, args, kwargs = by_constants(self.function, range, args, kwargs)
+            if function is not self.function:
+                return LibraryFunction(self.scope, function, self.original).call(b, range, args, kwargs)
             return super().call(b, range, args, kwargs)
         except CompileError as error:
             error.tell_at_call(getattr(self.original or self.function, "__name__", "a function"), range)
@@ -214,23 +228,6 @@ class DispatchedFunction(SugaredValue):
         return sugared_from_python(self.scope, chosen, chosen.__name__, range).call(b, range, args, kwargs)
 
 
-class UnusedFunction(SugaredValue):
-    """A function marked `unused`: a call raises."""
-
-    def __init__(self, function: Callable[..., Any], result: Type) -> None:
-        self.result = result
-        self.function = function
-        self.kind = f"the unused function {function.__name__}"
-
-    def call(self, b: Builder, range: SourceRange, args: Args, kwargs: Args) -> SugaredValue:
-        name = self.function.__name__
-        text = f"the function '{name}' is marked unused: it is annotated to be ignored and cannot be run"
-        message = b.constant(text, range)
-        none = b.constant(None, range)
-        b.node("prim::RaiseException", [message, none], [], range)
-        return SimpleValue(b.uninitialized(self.result))
-
-
 def sugared_from_python(scope: Scope, found: object, name: str, range: SourceRange) -> SugaredValue:
     """The sugared value of a Python object; of one that is sugared already, itself.
 
@@ -265,18 +262,6 @@ def _overloaded(scope: Scope, meaning: Meaning, range: SourceRange) -> SugaredVa
         return [FunctionValue(declare(meaning.object, called_at, signature)) for signature in meaning.overloads]
 
     return OverloadedFunction(meaning.name, candidates)
-
-
-class OperatorPacket(BuiltinFunction):
-    """`torch.ops.aten.add`, whose attributes are its overloads."""
-
-    def attr(self, b: Builder, range: SourceRange, name: str) -> SugaredValue:
-        overloads = {found.schema.overload or "default": found for found in ops.lookup(self.name)}
-        if name in overloads:
-            return BuiltinFunction(self.name, candidates=[overloads[name]])
-        raise NO_ATTRIBUTE(
-            f"{self.kind} has no overload '{name}'", range, hint=f"its overloads are: {', '.join(overloads)}"
-        )
 
 
 class NumberFunction(BuiltinFunction):

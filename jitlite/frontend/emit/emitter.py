@@ -38,7 +38,6 @@ from jitlite.frontend.emit.interfaces import SeenTypes
 from jitlite.frontend.emit.known_values import LazyIterable
 from jitlite.frontend.emit.learned_types import LearningBuilder
 from jitlite.frontend.emit.loop_carried import read_in_loop
-from jitlite.frontend.emit.named_tuples import member_of_named_tuple
 from jitlite.frontend.emit.open_types import is_tuple_of_any_length
 from jitlite.frontend.emit.plain_methods import method_of_plain_value
 from jitlite.frontend.emit.possibly_set import UnsetVariables, read_possible
@@ -48,6 +47,7 @@ from jitlite.frontend.emit.sequences import ListAsTuple, SequencePart, spread_li
 from jitlite.frontend.emit.sets import listed, method_of_set
 from jitlite.frontend.emit.shown_values import Reading, as_argument
 from jitlite.frontend.emit.ssa import is_meaningful_name
+from jitlite.frontend.emit.value_members import member_of_value
 from jitlite.frontend.emit.values import ConstantValue, SimpleValue, SugaredValue
 from jitlite.frontend.emit.ways_out import way_to_one_type
 from jitlite.frontend.syntax import tree
@@ -244,7 +244,7 @@ class Emitter(LearningBuilder):
 
     def member(self, value: Value, name: str, range: SourceRange) -> SugaredValue | None:
         self.learn_method(value, name)
-        found = method_of_set(value, name, range) or member_of_named_tuple(self, self, range, value, name)
+        found = method_of_set(value, name, range) or member_of_value(self, self, range, value, name)
         return found or method_of_plain_value(self, value, name)
 
     # -- names

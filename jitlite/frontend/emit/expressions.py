@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 
 from jitlite.base.errors.statements import BAD_SYNTAX, COMPARED_WITH_NONE
@@ -10,14 +11,18 @@ from jitlite.base.source import CompileError
 from jitlite.frontend.emit.absent_attributes import is_absent, raise_absent
 from jitlite.frontend.emit.branch_refinement import refined_sugar
 from jitlite.frontend.emit.conditions import emit_condition, emit_if_expression, to_bool
+from jitlite.frontend.emit.dict_operators import operate_on_containers
 from jitlite.frontend.emit.emitter import Emitter, expression
+from jitlite.frontend.emit.iterable_library import contains
 from jitlite.frontend.emit.library_calls import call_library, equal_dicts, repeated_text
 from jitlite.frontend.emit.operand_choice import emit_choice
 from jitlite.frontend.emit.python_library import orders
 from jitlite.frontend.emit.scope import Condition
 from jitlite.frontend.emit.sequences import ListAsTuple, list_of_tuple
-from jitlite.frontend.emit.sets import checked_element, operate
+from jitlite.frontend.emit.sets import checked_element
 from jitlite.frontend.emit.special_methods import UNARY_METHODS, binary_magic, call_magic, is_object, tuple_operator
+from jitlite.frontend.emit.type_tests import emit_class_test
+from jitlite.frontend.emit.value_members import member_of_class
 from jitlite.frontend.emit.values import SimpleValue, SugaredValue
 from jitlite.frontend.syntax import tree
 from jitlite.ir import types as T
@@ -37,6 +42,8 @@ def emit_variable(em: Emitter, expr: tree.Var, hint: Type | None) -> SugaredValu
 @expression(tree.Select)
 def emit_select(em: Emitter, expr: tree.Select, hint: Type | None) -> SugaredValue:
     owner = em.emit_sugared(expr.value)
+    if (found := member_of_class(em, owner, expr.name.name, expr.range)) is not None:
+        return found
     try:
         return refined_sugar(em, owner.attr(em, expr.range, expr.name.name))
     except CompileError as error:
@@ -123,6 +130,8 @@ def emit_binary(em: Emitter, expr: tree.BinOp, hint: Type | None) -> SugaredValu
         return emit_choice(em, expr, hint)
     if expr.op in ("is", "is not"):
         return emit_condition(em, expr).value
+    if (of_class := emit_class_test(em, expr)) is not None:
+        return of_class.value
     # a long `a + b + c + ...` nests to the left: walk down it in a loop, not in recursion
     spine: list[tree.BinOp] = [expr]
     while isinstance(spine[-1].left, tree.BinOp) and spine[-1].left.op in Spelling.BINARY.kind_of:
@@ -188,11 +197,11 @@ def _emit_operator(em: Emitter, expr: tree.BinOp, left: Value, right: Value) -> 
         )
     if expr.op == "in":
         return _emit_contains(em, expr, left, right)
-    found = equal_dicts(em, expr.range, expr.op, left, right)
+    found = _equal_or_none(em, expr, left, right) or equal_dicts(em, expr.range, expr.op, left, right)
     found = (
         found or tuple_operator(em, expr.range, expr.op, left, right) or _emit_without_operator(em, expr, left, right)
     )
-    found = found or operate(em, expr.range, expr.op, left, right)
+    found = found or operate_on_containers(em, expr.range, expr.op, left, right)
     found = found or binary_magic(em, expr.range, expr.op, left, right)
     if found is not None:
         return found
@@ -201,6 +210,23 @@ def _emit_operator(em: Emitter, expr: tree.BinOp, left: Value, right: Value) -> 
     operands = [NamedValue(None, left, range=expr.left.range), NamedValue(None, right, range=expr.right.range)]
     return em.op(Spelling.BINARY.kind_of[expr.op], operands, range=expr.range)
 
+
+def _equal_or_none(em: Emitter, expr: tree.BinOp, left: Value, right: Value) -> Value | None:
+    """`left == right` or `left != right` of plain values of which one may be None; None for other values."""
+    if expr.op not in ("eq", "ne") or not _is_plain_optional(left.type, right.type):
+        return None
+    same = is_one_of(em, expr, left, [right])
+    return same if expr.op == "eq" else em.op("aten::__not__", [same], range=expr.range)
+
+
+def _is_plain_optional(left: Type, right: Type) -> bool:
+    """Is one of two types a union with None, and are all the others of numbers, texts and members of enums?"""
+    if not any(isinstance(t, T.UnionType) and T.may_be_none(t) for t in (left, right)):
+        return False
+    return all(t in _COMPARED or isinstance(t, T.EnumType) for side in (left, right) for t in T.members_of(side))
+
+
+_COMPARED = (T.INT, T.FLOAT, T.BOOL, T.STRING, T.NONE)
 
 _LISTS_COMPARE = (T.INT, T.FLOAT, T.BOOL, T.STRING)
 """Element types for which a comparison of lists is one operator."""
@@ -351,7 +377,7 @@ def _emit_contains(em: Emitter, expr: tree.BinOp, item: Value, container: Value)
 def _need_their_own_tests(item: Value, elements: Sequence[Value]) -> bool:
     """Are there elements of a tuple that no list looks an item up in?"""
     common = T.unify_all([e.type for e in elements])
-    if common is None or (item.type is T.FLOAT and common in (T.INT, T.BOOL)):
+    if common is None or item.type is T.NUMBER or (item.type is T.FLOAT and common in (T.INT, T.BOOL)):
         return True
     return any(isinstance(e.type, T.EnumType) or T.may_be_none(e.type) for e in (item, *elements))
 
@@ -366,7 +392,17 @@ def _emit_contained(em: Emitter, expr: tree.BinOp, item: Value, container: Value
         return em.by_type(item, expr.range, lambda one: _emit_contains(em, expr, one, container))
     if item.type is T.NONE and _never_holds_none(container.type):
         return em.constant(False, expr.range)
+    if _is_number_of_another_kind(item.type, container.type):
+        given = [NamedValue(None, container, range=expr.right.range), NamedValue(None, item, range=expr.left.range)]
+        return call_library(em, expr.range, contains, given, original=operator.contains).as_value(em, expr.range)
     return em.op("aten::__contains__", [container, item], range=expr.range)
+
+
+def _is_number_of_another_kind(item: Type, container: Type) -> bool:
+    """May an item equal an element of a list or a key of a dict without being of its type?"""
+    if item is T.NUMBER:
+        return isinstance(container, T.ListType | T.DictType)
+    return item is T.FLOAT and container in _LISTS_OF_INTS
 
 
 def _is_display_of_enums(value: Value) -> bool:
@@ -406,5 +442,6 @@ def _is_equal(em: Emitter, expr: tree.BinOp, item: Value, element: Value) -> Val
     return _emit_operator(em, tree.BinOp("eq", expr.left, expr.right, range=expr.range), item, element)
 
 
-_NUMBERS = (T.INT, T.FLOAT, T.BOOL, T.COMPLEX)
+_NUMBERS = (T.INT, T.FLOAT, T.BOOL, T.COMPLEX, T.NUMBER)
 _NEVER_NONE = (*_NUMBERS, T.STRING)
+_LISTS_OF_INTS = (T.ListType.of(T.INT), T.ListType.of(T.BOOL))

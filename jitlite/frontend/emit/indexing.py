@@ -354,6 +354,8 @@ def tensor_index(em: Emitter, range: SourceRange, exprs: Sequence[tree.Expr]) ->
 
 def _checked_part(em: Emitter, expr: tree.Expr, part: Value) -> Value:
     part = _as_list(em, em.enum_value(part, expr.range))
+    if part.type is T.NUMBER:
+        return em.op("prim::AsIndex", [part], range=expr.range)
     innermost = part.type
     while isinstance(innermost, T.ListType):
         innermost = innermost.element

@@ -21,6 +21,7 @@ class RangeValue(LazyIterable):
 
     def __init__(self, b: Builder, range: SourceRange, inputs: Sequence[Value], static_length: int | None = None):
         inputs = [b.enum_value(v, range) for v in inputs]
+        inputs = [b.convert(T.INT, v, range) if v.type is T.NUMBER else v for v in inputs]
         for position, value in enumerate(inputs):
             if value.type is not T.INT:
                 hint = "convert it with int(...)" if value.type in (T.TENSOR, T.FLOAT) else None

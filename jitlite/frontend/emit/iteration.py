@@ -91,7 +91,8 @@ def _emit_over(
 def _emit_over_generator(em: Emitter, range: SourceRange, source: GeneratorValue, targets: Targets, body: Body) -> None:
     if body.jumps:
         raise LOOP_EXIT(
-            "break and continue are not supported in a loop over an object whose class defines __iter__", range,
+            "break and continue are not supported in a loop over a generator, nor over an object whose class defines "
+            "__iter__", range,
             hint="put the rest of the loop's body under an if",
         )  # fmt: skip
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from jitlite.base.errors.calls import WRONG_COUNT
 from jitlite.base.errors.statements import UNSUPPORTED_SYNTAX
 from jitlite.base.source import SourceRange
-from jitlite.frontend.emit.conditions import python_object
 from jitlite.frontend.emit.emitter import Emitter, expression, statement
+from jitlite.frontend.emit.type_tests import python_object
 from jitlite.frontend.emit.values import SimpleValue, SugaredValue
 from jitlite.frontend.syntax import tree
 from jitlite.frontend.syntax.match_statements import HasLength, IsOneOf, MatchStmt, PositionalField, WithCaptures

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import builtins
 import collections
+import dataclasses
 import enum
 import functools
 import inspect
@@ -100,8 +101,9 @@ _TORCH_FORMS: dict[object, str] = {
     torch.get_default_dtype: "get_default_dtype", warnings.warn: "warn",
     torch.device: "device", torch.finfo: "finfo", torch.iinfo: "iinfo", typing.cast: "unchecked_cast",
     collections.OrderedDict: "dict", functools.partial: "partial",
-    operator.itemgetter: "itemgetter",
-    operator.attrgetter: "attrgetter",
+    operator.itemgetter: "itemgetter", operator.attrgetter: "attrgetter",
+    dataclasses.replace: "dataclass_replace", dataclasses.asdict: "dataclass_asdict",
+    dataclasses.astuple: "dataclass_astuple", dataclasses.fields: "dataclass_fields",
     torch.overrides.has_torch_function: "has_torch_function",
     torch.overrides.has_torch_function_unary: "has_torch_function",
     torch.overrides.has_torch_function_variadic: "has_torch_function",

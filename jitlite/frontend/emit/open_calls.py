@@ -12,7 +12,7 @@ calls of nested functions are.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from jitlite.base.errors.names import NOT_A_VALUE
 from jitlite.base.records import Record, replace
@@ -21,7 +21,7 @@ from jitlite.frontend.emit.annotations import parse_parameter_type
 from jitlite.frontend.emit.builder import Builder
 from jitlite.frontend.emit.definition import Definition, FunctionCompiler
 from jitlite.frontend.emit.meanings import plain_constant
-from jitlite.frontend.emit.open_types import is_open
+from jitlite.frontend.emit.open_types import inherits, is_open
 from jitlite.frontend.emit.values import Args, ConstantValue, SugaredValue
 from jitlite.frontend.syntax import tree
 from jitlite.frontend.syntax.nested_scopes import first_assignment
@@ -55,6 +55,15 @@ class InPlace(tree.Expr):
 
     kind = "in-place call"
     definition: Definition = part(HIDDEN)
+    args: Args = part(HIDDEN)
+    kwargs: Args = part(HIDDEN)
+
+
+class GeneratorCall(tree.Expr):
+    """A call of a Python function that yields."""
+
+    kind = "generator call"
+    function: Callable[..., object] = part(HIDDEN)
     args: Args = part(HIDDEN)
     kwargs: Args = part(HIDDEN)
 
@@ -112,7 +121,7 @@ def as_python_calls(definition: Definition, args: Args, kwargs: Args) -> Definit
 
     Python heeds no annotation, and TorchScript has no such call: what is written for TorchScript is not meant.
     """
-    bound = _by_parameter(definition.tree.decl.params, args, kwargs) or {}
+    bound = by_parameter(definition.tree.decl.params, args, kwargs) or {}
     declared = [p for p in definition.tree.decl.params if not _is_open(definition, p)]
     is_function = any(p.ident.name in bound and gives_functions([bound[p.ident.name]], []) for p in declared)
     return replace(definition, is_for_python=True) if is_function else definition
@@ -124,7 +133,7 @@ def as_given(definition: Definition, args: Args, kwargs: Args) -> GivenTypes | N
     None where that is the function as it is compiled for any call, or the arguments do not fit the parameters.
     """
     params = definition.tree.decl.params
-    bound = _by_parameter(params, args, kwargs)
+    bound = by_parameter(params, args, kwargs)
     if bound is None:
         return None
     inferred: dict[str, Type] = {}
@@ -146,7 +155,7 @@ def with_open_sizes(definition: Definition, args: Args, kwargs: Args) -> Definit
     torch.nn says `(None, 7)` of a size that stays as it is, to functions that are annotated to take ints.
     """
     params = definition.tree.decl.params
-    bound = _by_parameter(params, args, kwargs) or {}
+    bound = by_parameter(params, args, kwargs) or {}
     lacking = {name for name, given in bound.items() if may_lack_sizes(given)}
     opened = tuple(
         tree.replaced(p, type=None) if p.ident.name in lacking and _takes_sizes(definition, p) else p for p in params
@@ -155,6 +164,42 @@ def with_open_sizes(definition: Definition, args: Args, kwargs: Args) -> Definit
         return None
     decl = tree.replaced(definition.tree.decl, params=opened)
     return replace(definition, tree=tree.replaced(definition.tree, decl=decl))
+
+
+def with_subclasses(definition: Definition, args: Args, kwargs: Args) -> Definition | None:
+    """The definition with the classes of the call for parameters that are annotated with what these inherit from; None
+    where the call gives no object of such a class."""
+    params = definition.tree.decl.params
+    bound = by_parameter(params, args, kwargs) or {}
+    derived = {name: given.type for name, given in bound.items() if is_of_subclass(given)}
+    opened = tuple(
+        tree.replaced(p, type=None)
+        if p.ident.name in derived and inherits(derived[p.ident.name], _annotated(definition, p))
+        else p
+        for p in params
+    )
+    if all(a is b for a, b in zip(opened, params, strict=True)):
+        return None
+    decl = tree.replaced(definition.tree.decl, params=opened)
+    return replace(definition, tree=tree.replaced(definition.tree, decl=decl))
+
+
+def is_of_subclass(given: NamedValue) -> bool:
+    """Is an argument an object of a class that inherits from another one of the program?"""
+    t = None if given.value is None else given.value.type
+    cls = t.python_class if isinstance(t, T.ClassType) and not t.is_module else None
+    return isinstance(cls, type) and cls.__base__ not in (object, None)
+
+
+def _annotated(definition: Definition, param: tree.Param) -> Type | None:
+    """The type that a parameter is annotated with; None where there is none, or it is of no use."""
+    resolver = definition.resolver
+    if param.type is None:
+        return None
+    try:
+        return parse_parameter_type(param.type, resolver.resolve_type, class_types=resolver.class_types).type
+    except CompileError:
+        return None
 
 
 def may_lack_sizes(given: NamedValue) -> bool:
@@ -209,7 +254,7 @@ def replaced_name(value: NamedValue, name: str) -> NamedValue:
     return value._replace(name=name)
 
 
-def _by_parameter(params: Sequence[tree.Param], args: Args, kwargs: Args) -> dict[str, NamedValue] | None:
+def by_parameter(params: Sequence[tree.Param], args: Args, kwargs: Args) -> dict[str, NamedValue] | None:
     """The arguments by parameter, in the order of the parameters; None where they do not fit."""
     positional = [p.ident.name for p in params if not p.kwarg_only]
     names = {p.ident.name for p in params}

@@ -20,7 +20,9 @@ from jitlite.frontend.emit.annotations import parse_parameter_type
 from jitlite.frontend.emit.definition import Definition
 from jitlite.frontend.emit.resolver import Resolver
 from jitlite.frontend.syntax import tree
+from jitlite.ir import types as T
 from jitlite.ir.constants import attribute_or_none
+from jitlite.ir.types import Type
 
 _NAMES = frozenset(
     {
@@ -32,6 +34,12 @@ _NAMES = frozenset(
 
 _BARE_CLASSES = (tuple, list, dict)
 _BARE = (tuple, list, dict, typing.Tuple, typing.List, typing.Dict)  # noqa: UP006 (the aliases are meant)
+
+
+def inherits(actual: Type, base: Type | None) -> bool:
+    """Is a script class one that inherits from another?"""
+    classes = [t.python_class for t in (actual, base) if isinstance(t, T.ClassType) and not t.is_module]
+    return len(classes) == 2 and None not in classes and actual is not base and issubclass(*classes)
 
 
 def is_open(expr: tree.Expr, resolver: Resolver) -> bool:

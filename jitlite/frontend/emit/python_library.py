@@ -13,21 +13,35 @@ import functools
 import itertools
 import math
 import operator
-from collections.abc import Callable, Iterable, Mapping
+import types
+from collections.abc import Callable, Iterable
 from typing import NamedTuple, TypeVar
+
+from jitlite.frontend.emit import iterable_library as iterables
 
 T = TypeVar("T")
 K = TypeVar("K")
 
 
+_OF_ITERTOOLS: tuple[types.FunctionType, ...] = (
+    iterables.accumulate, iterables.chain, iterables.product, iterables.starmap, iterables.combinations,
+    iterables.combinations_with_replacement, iterables.permutations, iterables.pairwise, iterables.islice,
+    iterables.groupby, iterables.zip_longest, iterables.takewhile, iterables.dropwhile, iterables.filterfalse,
+    iterables.compress, iterables.repeat,
+)  # fmt: skip
+
+
 @functools.cache
 def _table() -> dict[Callable[..., object], Callable[..., object]]:
     return {
-        functools.reduce: reduce, itertools.accumulate: accumulate, itertools.chain: chain,
-        itertools.chain.from_iterable: chain_from_iterable, itertools.product: product, itertools.starmap: starmap,
-        itertools.combinations: combinations,
-        itertools.pairwise: pairwise, math.prod: prod, math.comb: comb, math.perm: perm, math.isqrt: isqrt,
-        math.lcm: lcm, math.isclose: isclose, math.trunc: trunc, operator.getitem: getitem,
+        **{getattr(itertools, f.__name__): f for f in _OF_ITERTOOLS},
+        itertools.chain.from_iterable: iterables.chain_from_iterable, functools.reduce: iterables.reduce,
+        operator.getitem: iterables.getitem, operator.setitem: iterables.setitem, operator.delitem: iterables.delitem,
+        operator.concat: iterables.concat, operator.countOf: iterables.count_of, operator.indexOf: iterables.index_of,
+        operator.index: iterables.index, operator.pos: iterables.positive, operator.truth: iterables.truth,
+        operator.is_: iterables.is_same, operator.is_not: iterables.is_another,
+        math.prod: prod, math.comb: comb, math.perm: perm, math.isqrt: isqrt,
+        math.lcm: lcm, math.isclose: isclose, math.trunc: trunc,
         str.removeprefix: removeprefix, str.removesuffix: removesuffix, str.isascii: isascii,
         int.bit_length: bit_length, int.bit_count: bit_count, float.is_integer: is_integer,
     }  # fmt: skip
@@ -50,76 +64,6 @@ def _complaint(function: Callable[[list[int]], int]) -> str:
 
 
 NO_LARGEST, NO_SMALLEST = _complaint(max), _complaint(min)
-
-
-# -- functools, itertools, operator
-def reduce(function: Callable[[T, K], T], iterable: Iterable[K], /, *initial: T) -> T:
-    """`functools.reduce`."""
-    items = list(iterable)
-    if initial:
-        result = initial[0]
-        for item in items:
-            result = function(result, item)
-        return result
-    if len(items) == 0:
-        raise TypeError("reduce() of empty iterable with no initial value")
-    first = items[0]
-    for item in items[1:]:
-        first = function(first, item)
-    return first
-
-
-def accumulate(iterable: Iterable[T], func: Callable[[T, T], T] | None = None, *, initial: T | None = None) -> list[T]:
-    """`itertools.accumulate`."""
-    items = list(iterable)
-    if initial is not None:
-        items = [initial, *items]
-    for position in range(1, len(items)):
-        if func is None:
-            items[position] = items[position - 1] + items[position]
-        else:
-            items[position] = func(items[position - 1], items[position])
-    return items
-
-
-def chain(*iterables: Iterable[T]) -> list[T]:
-    """`itertools.chain`."""
-    return [item for iterable in iterables for item in iterable]
-
-
-def chain_from_iterable(iterables: Iterable[Iterable[T]]) -> list[T]:
-    """`itertools.chain.from_iterable`."""
-    return [item for iterable in iterables for item in iterable]
-
-
-def product(first: Iterable[T], second: Iterable[K]) -> list[tuple[T, K]]:
-    """`itertools.product` of two iterables."""
-    left, right = list(first), list(second)
-    return [(a, b) for a in left for b in right]
-
-
-def starmap(function: Callable[..., T], iterable: Iterable[tuple[K, ...]]) -> list[T]:
-    """`itertools.starmap`."""
-    return [function(*item) for item in iterable]
-
-
-def combinations(iterable: Iterable[T], r: int) -> list[tuple[T, T]]:
-    """`itertools.combinations` of two."""
-    items = list(iterable)
-    if r != 2:
-        raise NotImplementedError("itertools.combinations is compiled for pairs only")
-    return [(items[i], items[j]) for i in range(len(items)) for j in range(i + 1, len(items))]
-
-
-def pairwise(iterable: Iterable[T]) -> list[tuple[T, T]]:
-    """`itertools.pairwise`."""
-    items = list(iterable)
-    return [(items[i], items[i + 1]) for i in range(len(items) - 1)]
-
-
-def getitem(a: Mapping[K, T], b: K) -> T:
-    """`operator.getitem`."""
-    return a[b]
 
 
 # -- math

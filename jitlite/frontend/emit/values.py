@@ -191,14 +191,14 @@ class SimpleValue(SugaredValue):
             name = "dim"
         if takes_as_self(f"aten::{name}", t):
             return BuiltinFunction(f"aten::{name}", this)
-        plain = b.enum_value(self.value, range)
-        if plain is not self.value:
-            return SimpleValue(plain).attr(b, range, name)
         bound = t.methods.get(name) if isinstance(t, T.ClassType) else None
         if isinstance(bound, Schema):
             return BoundMethod(self.value, bound)
         if isinstance(member := b.member(self.value, name, range), SugaredValue):
             return member
+        plain = b.enum_value(self.value, range)
+        if plain is not self.value:
+            return SimpleValue(plain).attr(b, range, name)
         hint = self._hint_for(name)
         kind = MAY_BE_NONE if hint == TEST_FOR_NONE else NO_ATTRIBUTE
         raise kind(f"'{self.value.type.annotation}' object has no attribute or method '{name}'", range, hint=hint)

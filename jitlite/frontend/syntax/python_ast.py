@@ -28,7 +28,7 @@ from weakref import WeakKeyDictionary
 from jitlite.base.errors import statements as errors
 from jitlite.base.errors.type_names import BARE_ANNOTATION
 from jitlite.base.source import CompileError, Source, SourceRange
-from jitlite.frontend.syntax import match_statements
+from jitlite.frontend.syntax import match_statements, yields
 from jitlite.frontend.syntax import tree as t
 from jitlite.frontend.syntax.decorators import with_contexts
 from jitlite.frontend.syntax.function_source import FunctionSource
@@ -49,19 +49,11 @@ from jitlite.frontend.syntax.python_source import (
 from jitlite.frontend.syntax.type_comments import apply_comments
 
 R = TypeVar("R")
-REGISTERED = (match_statements,)
+REGISTERED = (match_statements, yields)
 """Modules that register builders of statements."""
 
 
 # Statements
-
-
-@statement_builder(ast.Expr)
-def _expression_statement(b: TreeBuilder, node: ast.Expr) -> t.Stmt:
-    if isinstance(node.value, ast.Yield) and b.is_generator and node.value.value is not None:
-        return t.Yield(b.expression(node.value.value), range=b.at.first(node, len("yield")))
-    value = b.expression(node.value)
-    return t.ExprStmt(value, range=value.range)
 
 
 @statement_builder(ast.Assign)
@@ -395,6 +387,7 @@ def function_tree(
     """
     function = plain_function(fn)
     name = name or name_in_programs(function)
+    is_generator = is_generator or inspect.isgeneratorfunction(function)
     key = name, self_name, is_method, is_generator
     known = _known_trees.setdefault(function, {})
     if known.get("code") is not function.__code__:

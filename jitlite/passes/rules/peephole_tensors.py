@@ -122,7 +122,7 @@ def _summed_to_nothing(node: Node, context: RewriteContext) -> Sequence[Value] |
 
 SAME: Table = {
     "aten::_grad_sum_to_size": (_summed_to_nothing,),
-    **dict.fromkeys(("aten::Int", "aten::IntImplicit", "aten::ScalarImplicit"), (_number_again,)),
+    **dict.fromkeys(("aten::Int", "prim::AsInt", "aten::IntImplicit", "aten::ScalarImplicit"), (_number_again,)),
 }
 
 
