@@ -37,7 +37,10 @@ def converted(builder: KernelBuilder, value: Operand, wanted: T.Type) -> Operand
     return builder.convert(value, wanted)
 
 
-CONVERSIONS = ("aten::item", "aten::Int", "aten::Float", "aten::Bool", "aten::IntImplicit", "aten::FloatImplicit")
+CONVERSIONS = (
+    "aten::item", "aten::Int", "aten::Float", "aten::Bool", "aten::IntImplicit", "aten::FloatImplicit",
+    "prim::AsInt", "prim::AsIndex",
+)  # fmt: skip
 """Operators whose rules take a number too, of whatever type `item` has given."""
 
 
@@ -49,5 +52,17 @@ def item(call: Call) -> Value:
         found = read(lowering, found)
     if not isinstance(found, bool | int | float | Scalar):
         raise NotNative(f"{call.node.kind} of what is no number")
+    if call.name.startswith("As"):
+        return _integer(call, found)
     wanted = {"Int": T.INT, "Float": T.FLOAT, "Bool": T.BOOL}.get(call.name.removesuffix("Implicit"))
     return found if wanted is None else converted(lowering, found, wanted)
+
+
+def _integer(call: Call, found: Operand) -> Operand:
+    """A number where an int is wanted. The type that `item` gives is known here; of any other one Python raises."""
+    have = found.type if isinstance(found, Scalar) else T.INT if type(found) is int else None
+    if have is T.INT:
+        return found
+    if have is T.BOOL and call.name == "AsInt":
+        return converted(call.lowering, found, T.INT)
+    raise NotNative(f"{call.node.kind} of a number that is no int")
