@@ -123,6 +123,12 @@ DICTS: Table = {
         "c = a | b\nc['new'] = 0\nreturn a, b, c, a | {'z': 5}, {'a': 0, 'q': 1} | a, a | {}, {} | b",
         [[{"a": 1}, {"a": 2, "c": 3}], [{}, {}]],
     ),
+    "that keep their order": (
+        "n: int",
+        "d: OrderedDict[str, int] = OrderedDict()\nd['b'] = n\nd['a'] = 1\nd.move_to_end('b')\nxs = list(d)\n"
+        "d.move_to_end('b', last=False)\nreturn xs, list(d.items()), len(d), d['a']",
+        [[2]],
+    ),
     "union in place": (
         "a: Dict[str, int], b: Dict[str, int]",
         "c = a\nc |= b\nd = {'k': a}\nd['k'] |= {'z': 9}\nreturn a, b, c, d",
@@ -183,7 +189,7 @@ def test_math(name):
 
 @pytest.mark.parametrize("name", DICTS)
 def test_dicts(name):
-    check_case(DICTS, name)
+    check_case(DICTS, name, head="from collections import OrderedDict\n")
 
 
 @pytest.mark.parametrize("name", DATACLASSES)

@@ -204,7 +204,7 @@ def test_instances_of_number_classes_become_numbers():
     [
         (collections.defaultdict(int), "a global defaultdict cannot be used"),
         (torch.zeros(1), "a global tensor cannot be used"),
-        (([1], 2), "python value of type 'tuple'"),
+        (bytearray(b"a"), "python value of type 'bytearray'"),
         (functools.partial(plain, [1]), "functools.partial"),
         (operator.length_hint, "Python builtin"),
         (object(), "python value of type 'object'"),

@@ -28,6 +28,7 @@ from jitlite.frontend.classes.attribute_types import (
     infer_type,
     is_attribute_object,
 )
+from jitlite.frontend.classes.function_containers import appearance, is_known_container
 from jitlite.frontend.classes.hooks import declare_hooks
 from jitlite.frontend.classes.init_annotations import declared_in_init
 from jitlite.frontend.classes.modules import ModuleDefinition
@@ -161,6 +162,7 @@ def _appearance(definition: ModuleDefinition) -> Any:
     return (
         list(t.attributes.items()), sorted(t.parameters), sorted(t.buffers), constants, replaced,
         {name: id(f) for name, f in definition.functions.items()}, definition.overloads, definition.failed,
+        {name: appearance(module, found) for name, found in definition.containers.items()},
         [id(hook) for hook in hooks], definition.ignored,
     )  # fmt: skip
 
@@ -325,6 +327,8 @@ class _Inspection:
             if declared is not None:
                 self.type.attributes[name] = declared
                 return
+            if is_known_container(self.module, value):
+                self.definition.containers[name] = value
             inferred = "" if annotated else " Its type was inferred; try adding a type annotation for the attribute."
             self.definition.failed[name] = (
                 "(This attribute exists on the Python module, but we failed to convert Python type: "

@@ -19,6 +19,7 @@ from jitlite.base.source import CompileError, SourceRange, did_you_mean
 from jitlite.frontend.classes.assigned_elsewhere import hint_where_assigned
 from jitlite.frontend.classes.classes import OnObject
 from jitlite.frontend.classes.computed_parameters import computed_property, computing_forward
+from jitlite.frontend.classes.function_containers import FunctionContainer
 from jitlite.frontend.emit.builder import Builder
 from jitlite.frontend.emit.callables import FunctionValue, OverloadedFunction
 from jitlite.frontend.emit.chosen_parts import chosen_part
@@ -78,6 +79,8 @@ class ModuleDefinition(ObjectDefinition):
         self.ignored = frozenset(getattr(module, "__jit_ignored_attributes__", ()))
         self.failed: dict[str, str] = {}
         self.functions: dict[str, object] = {}
+        self.containers: dict[str, object] = {}
+        """Lists, tuples and dicts of functions."""
         self.overloads: dict[str, list[str]] = {}
         self.entry_points: list[str] = []
         self.computing_hooks: list[Function] = []
@@ -98,10 +101,16 @@ class ModuleDefinition(ObjectDefinition):
         found = super().find_attr(b, range, value, name)
         if isinstance(found, SimpleValue) and isinstance(found.value.type, ClassType):
             return found if found.value.type.is_module else AttributeObject(name, found.value)
-        if found is None and name in self.functions:
-            assert isinstance(b, Emitter)
+        return found or self._functions_attr(b, range, value, name) or self._class_attr(b, range, value, name)
+
+    def _functions_attr(self, b: Builder, range: SourceRange, value: Value, name: str) -> SugaredValue | None:
+        """A function, or a container of functions."""
+        assert isinstance(b, Emitter)
+        if name in self.containers:
+            return FunctionContainer(b, self.containers[name], self, value)
+        if name in self.functions:
             return AttributeFunction(name, sugared_from_python(b, self.functions[name], name, range))
-        return found if found is not None else self._class_attr(b, range, value, name)
+        return None
 
     def _is_view(self, name: str) -> bool:
         if name in self.type.attributes:
@@ -129,7 +138,7 @@ class ModuleDefinition(ObjectDefinition):
         return ConstantValue(literal) if is_literal and member is not None else None
 
     def has_attr(self, b: Builder, range: SourceRange, name: str) -> bool:
-        known = name in self.type.constants or name in self.overloads or name in self.functions
+        known = any(name in held for held in (self.type.constants, self.overloads, self.functions, self.containers))
         if known or super().has_attr(b, range, name):
             return True
         # what the module itself has and nobody found a type for, such as nn.Module's `_forward_hooks`, is not there

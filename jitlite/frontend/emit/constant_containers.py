@@ -189,7 +189,7 @@ def made_of(em: Emitter, value: Value, hint: Type | None, range: SourceRange, ki
 
 
 class GlobalContainer(SugaredValue):
-    """A list, dict or set that is a global of the program, or an element of one."""
+    """A list, dict, set or tuple of what is no constant that is a global of the program, or an element of one."""
 
     def __init__(self, scope: Scope, found: Any) -> None:
         self.scope = scope
@@ -224,7 +224,11 @@ class GlobalContainer(SugaredValue):
         return b.constant(str(self.found), range)
 
     def _parts(self, values: Any, range: SourceRange) -> list[SugaredValue]:
-        return [sugared_from_python(self.scope, v, "element", range) for v in values]
+        return [self.part(v, range) for v in values]
+
+    def part(self, found: object, range: SourceRange) -> SugaredValue:
+        """An element of the container."""
+        return sugared_from_python(self.scope, found, "element", range)
 
     def _all(self, b: Builder, range: SourceRange) -> list[SugaredValue]:
         return self._parts(self.found, range)
@@ -253,7 +257,7 @@ class GlobalContainer(SugaredValue):
         is_known, key = _written_out(index)
         if is_known:
             try:
-                return sugared_from_python(self.scope, self.found[key], "element", range)
+                return self.part(self.found[key], range)
             except (LookupError, TypeError) as error:
                 raise PYTHON_ERROR(f"{type(error).__name__}: {error}", range) from None
         return self._chosen(b, range, index) or SimpleValue(self._copy(b, range)).element(b, range, index)
@@ -263,7 +267,7 @@ class GlobalContainer(SugaredValue):
         is_dict = isinstance(self.found, dict)
         parts = self._parts(self.found.values() if is_dict else self.found, range)
         names = list(self.found) if is_dict else []
-        if parts and all(part.is_symbolic for part in parts) and all(isinstance(name, str) for name in names):
+        if parts and all(map(_may_be_chosen, parts)) and all(isinstance(name, str) for name in names):
             return chosen_part(b, range, index, names, parts)
         return None
 
@@ -297,6 +301,12 @@ class GlobalContainer(SugaredValue):
         if isinstance(self.found, list) and name in ("index", "count"):
             return SimpleValue(self._copy(b, range)).attr(b, range, name)
         raise PYTHON_ONLY(f"'{name}' of {self.kind} isn't supported", range, hint="pass it as an argument")
+
+
+def _may_be_chosen(part: SugaredValue) -> bool:
+    """Is an element a function, or a module, which is called as one?"""
+    t = part.value.type if isinstance(part, SimpleValue) else None
+    return part.is_symbolic or (isinstance(t, T.ClassType) and t.is_module)
 
 
 def _written_out(value: Value | None) -> tuple[bool, Any]:

@@ -160,22 +160,26 @@ def emit_generator_call(em: Emitter, expr: GeneratorCall, hint: Type | None) -> 
     Raises:
         CompileError: the arguments do not fit, or the function ends early or has stars among its parameters.
     """
-    definition, range = em.program.definition_for(expr.function), expr.range
-    params, what = definition.tree.decl.params, f"the generator {definition.name}"
-    ending = returns(definition.tree)
-    if ending is not None or yields_within(definition.tree) or any(p.stars for p in params):
+    definition = em.program.definition_for(expr.function)
+    _check(definition, expr.range)
+    given = {name: sugared_from_python(em, default, name, expr.range) for name, default in definition.defaults.items()}
+    names = [p.ident.name for p in definition.tree.decl.params]
+    bound = by_parameter(definition.tree.decl.params, expr.args, expr.kwargs)
+    given.update((name, _sugared(argument)) for name, argument in (bound or {}).items())
+    if bound is None or not given.keys() >= set(names):
+        raise WRONG_COUNT(f"the arguments do not fit the generator {definition.name}({', '.join(names)})", expr.range)
+    return FunctionGenerator(definition, {name: given[name] for name in names})
+
+
+def _check(definition: Definition, range: SourceRange) -> None:
+    """Raise for a function that yields and cannot be emitted where it is called."""
+    ending, is_starred = returns(definition.tree), any(p.stars for p in definition.tree.decl.params)
+    if ending is not None or yields_within(definition.tree) or is_starred:
         raise UNSUPPORTED_SYNTAX(
-            f"{what} has a return, a generator of its own or a starred parameter, which is not compiled",
+            f"the generator {definition.name} has a return, a generator of its own or a starred parameter, which is "
+            "not compiled",
             range if ending is None else ending.range, hint="append to a list and return it",
         )  # fmt: skip
-    bound = by_parameter(params, expr.args, expr.kwargs)
-    missing = [p.ident.name for p in params if bound is None or p.ident.name not in {*bound, *definition.defaults}]
-    if bound is None or missing:
-        names = ", ".join(p.ident.name for p in params)
-        raise WRONG_COUNT(f"the arguments do not fit {what}({names})", range)
-    defaults = {name: sugared_from_python(em, v, name, range) for name, v in definition.defaults.items()}
-    given = {name: _sugared(argument) for name, argument in bound.items()}
-    return FunctionGenerator(definition, {p.ident.name: {**defaults, **given}[p.ident.name] for p in params})
 
 
 def _sugared(argument: NamedValue) -> SugaredValue:

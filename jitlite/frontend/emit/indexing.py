@@ -36,7 +36,7 @@ Index = Value | SliceValue | None
 
 @expression(tree.Subscript)
 def emit_subscript(em: Emitter, expr: tree.Subscript, hint: Type | None) -> SugaredValue | Value:
-    base = em.emit_sugared(expr.value)
+    base = _sliceable(em, expr, em.emit_sugared(expr.value))
     if isinstance(base, SugaredTuple | ListAsTuple) and isinstance(expr.indices[0], tree.SliceExpr):
         return _sliced_tuple(em, expr, base, expr.indices[0])
     if isinstance(base, SugaredTuple) and base.is_symbolic and not expr.is_of_tuple:
@@ -59,6 +59,12 @@ def emit_subscript(em: Emitter, expr: tree.Subscript, hint: Type | None) -> Suga
     if isinstance(hint, T.InterfaceType) and is_object(value):
         return object_definition(value).indexed(em, expr.range, value, index, hint)
     return _emit_item(em, expr.range, base, index)
+
+
+def _sliceable(em: Emitter, expr: tree.Subscript, base: SugaredValue) -> SugaredValue:
+    """The elements of a global list of which a slice is asked for; anything else as it is."""
+    is_global = isinstance(base, GlobalContainer) and isinstance(expr.indices[0], tree.SliceExpr)
+    return base.iterate(em, expr.value.range) if is_global else base
 
 
 def _sliced_tuple(

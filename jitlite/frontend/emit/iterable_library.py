@@ -246,6 +246,18 @@ def is_another(a: T, b: K) -> bool:
     return a is not b
 
 
+def move_to_end(entries: dict[K, T], key: K, last: bool = True) -> None:
+    """`OrderedDict.move_to_end`."""
+    value = entries.pop(key)
+    if last:
+        entries[key] = value
+    else:
+        others = entries.copy()
+        entries.clear()
+        entries[key] = value
+        entries.update(others)
+
+
 def fromkeys(iterable: Iterable[K], value=None) -> dict[K, T]:  # type: ignore[no-untyped-def]
     """`dict.fromkeys`."""
     return {key: value for key in iterable}  # noqa: C420 - it is what the name stands for

@@ -54,7 +54,7 @@ class Kind(enum.Enum):
     LEGACY_TENSOR = "a constructor such as torch.FloatTensor: `object` is the dtype"
     CONTEXT = "a class of torch for `with`"
     MODULE = "a Python module"
-    CONTAINER = "a list, dict or set: `object`"
+    CONTAINER = "a list, dict, set or tuple that is no constant: `object`"
     PARTIAL = "a functools.partial whose arguments are constants"
     AUTOGRAD_APPLY = "`apply` of an autograd function: `object` is the class"
     NAMED_TUPLE = "a NamedTuple class"
@@ -433,7 +433,7 @@ def _instance(found: object) -> Meaning:
         given = [*found.args, *found.keywords.values()]
         if all(plain_constant(a)[0] for a in given):
             return Meaning(Kind.PARTIAL, found, "partial")
-    if type(found) in (list, dict, set, frozenset):
+    if type(found) in (list, dict, set, frozenset, tuple):
         return Meaning(Kind.CONTAINER, found)
     call = inspect.getattr_static(type(found), "__call__", None)
     if inspect.isfunction(call) and function_mark(call) is Mark.IGNORE:

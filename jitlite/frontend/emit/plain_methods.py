@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import math
 
 from jitlite.base.errors.calls import WRONG_COUNT
@@ -10,6 +11,7 @@ from jitlite.frontend.emit import python_library as library
 from jitlite.frontend.emit.builder import Builder
 from jitlite.frontend.emit.definition import Scope
 from jitlite.frontend.emit.denotations import LibraryFunction
+from jitlite.frontend.emit.iterable_library import move_to_end
 from jitlite.frontend.emit.named_tuples import BoundFunction
 from jitlite.frontend.emit.possibly_set import accesses
 from jitlite.frontend.emit.sequences import ListAsTuple
@@ -27,6 +29,9 @@ def method_of_plain_value(scope: Scope, value: Value, name: str) -> SugaredValue
         return told
     if name == "numel" and (is_size(value) or _holds_sizes(value)):
         return _NumberOfElements(scope, value)
+    if name == "move_to_end" and isinstance(value.type, T.DictType):
+        moves = LibraryFunction(scope, move_to_end, collections.OrderedDict.move_to_end)
+        return BoundFunction(moves, value, name)
     original = next((getattr(cls, name, None) for t, cls in _CLASSES if t is value.type), None)
     function = library.library_of(original)
     return None if function is None else BoundFunction(LibraryFunction(scope, function, original), value, name)

@@ -114,6 +114,8 @@ _CONSTRUCTORS: dict[object, str] = {
     typing.List: "List",  # noqa: UP006 - the alias itself is meant
     dict: "Dict",
     typing.Dict: "Dict",  # noqa: UP006
+    typing.OrderedDict: "Dict",  # a dict keeps its order
+    collections.OrderedDict: "Dict",
     set: "Set",
     typing.Set: "Set",  # noqa: UP006
     typing.AbstractSet: "Set",
@@ -187,7 +189,6 @@ _INSTEAD = {  # common annotations that are not TorchScript, by name
     "MutableSequence": "List[T]",
     "Mapping": "Dict[K, V]",
     "MutableMapping": "Dict[K, V]",
-    "OrderedDict": "Dict[K, V]",
     "defaultdict": "Dict[K, V]",
     "bytes": "str, or a tensor of torch.uint8",
     "ndarray": "torch.Tensor",
