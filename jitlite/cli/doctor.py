@@ -217,6 +217,7 @@ def _numbers(version: str | None) -> tuple[int, ...]:
 
 
 def _show(report: DoctorReport) -> None:
+    _show_verdict(report)
     _table("versions", {**report.versions, **report.machine})
     print(heading("optional packages"))
     for name, what in _OPTIONAL.items():
@@ -240,10 +241,19 @@ def _show(report: DoctorReport) -> None:
         state = paint("left out".ljust(12), "red") if plugin["reason"] else paint("found".ljust(12), "green")
         named = f"{plugin['group']}: {plugin['name']} = {plugin['value']} of {plugin['package']}"
         print(f"{state} {named}{plugin['reason'] and ': '}{plugin['reason']}")
+
+
+def _show_verdict(report: DoctorReport) -> None:
+    """The verdict in the first line, then what is off and what that costs: details come after it."""
     color = {"works": "green", "does not work": "red"}.get(report.verdict, "yellow")
-    _table("verdict", {"jitlite": paint(report.verdict, color)})
+    names = (("jitlite", "jitlite"), ("torch", "torch"), ("python", "Python"))
+    installed = ", ".join(f"{shown} {report.versions.get(name) or 'not installed'}" for name, shown in names)
+    print(f"{paint(report.verdict, color)}: {installed}")
     if report.error:
         print(report.error)
+    for stage, fault in report.checks.items():
+        if fault:
+            print(f"fails: {stage}\n     ({fault})")
     for what in report.untested:
         print(f"untested: {what}")
     for lost, reason in report.parts_off.items():

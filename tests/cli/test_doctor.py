@@ -117,6 +117,27 @@ def test_text(monkeypatch, capsys):
     assert "part off" in out and "untested: torch 9.9.0" in out and "off: exports\n     (no such name)" in out
 
 
+@pytest.mark.parametrize(
+    ("found", "first", "then"),
+    [
+        (report(), "works", []),
+        (report("9.9.0"), "untested", ["untested: torch 9.9.0"]),
+        (report(internals=MISSING), "part off", ["off: exports", "     (no such name)"]),
+        (report(checks={"run": "", "text": "differs"}), "does not work", ["fails: text", "     (differs)"]),
+        (report(error="torch is not installed"), "does not work", ["torch is not installed"]),
+    ],
+    ids=["works", "untested", "part off", "a check fails", "no import"],
+)
+def test_the_verdict_is_the_first_line_and_what_is_wrong_comes_next(monkeypatch, capsys, found, first, then):
+    monkeypatch.setattr(doctor, "examine", lambda: found)
+    monkeypatch.setattr(doctor, "_OPTIONAL", {})
+    assert doctor.run() == int(first == "does not work")
+    before, versions, _ = capsys.readouterr().out.partition("── versions")
+    lines = before.splitlines()
+    assert versions and lines[0].startswith(f"{first}: jitlite ") and f"torch {found.versions['torch']}" in lines[0]
+    assert lines[1:] == then
+
+
 def test_what_kernels_lean_on_is_told_part_by_part(monkeypatch, capsys):
     parts = [("tensors in machine code", True, ""), ("products of f32 (sgemm_)", False, "it is not exported")]
     monkeypatch.setattr(doctor, "examine", lambda: report(tensor_parts=parts))

@@ -110,7 +110,7 @@ def follow_readme(folder: Path, bin_folder: Path) -> None:
     """Run README.md's Python in order, and each of its commands."""
     python, command = bin_folder / "python", bin_folder / "jitlite"
     print(run(command, "--version", cwd=folder).strip())
-    print(run(command, "doctor", cwd=folder).partition("verdict")[2].strip("─ \n"))
+    print(run(command, "doctor", cwd=folder).partition("── versions")[0].strip())
     blocks = BLOCK.findall((ROOT / "README.md").read_text())
     sources = [text for kind, text in blocks if kind == "python"]
     (folder / "model.py").write_text(sources[0])
