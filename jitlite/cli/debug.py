@@ -7,9 +7,10 @@ import json
 from typing import Any
 
 from jitlite.base.source import CompileError
-from jitlite.cli.commands import ProgramError, UsageError, argument, command
+from jitlite.cli.commands import ProgramError, argument, command
 from jitlite.cli.programs import ALLOW, EXAMPLES, HELP, OF_MODULES, WHAT, program_of
 from jitlite.cli.report import call_arguments
+from jitlite.cli.targets import check_call
 from jitlite.debug.stepping import debug_from
 from jitlite.objects.function import ScriptFunction
 
@@ -30,10 +31,7 @@ def call_of(options: argparse.Namespace) -> tuple[ScriptFunction, list[Any], dic
     """
     function = program_of(options).function
     args, keywords = call_arguments(options.target, function, options.args)
-    try:
-        function._bind(args, keywords)
-    except RuntimeError as error:
-        raise UsageError(str(error).splitlines()[0]) from None
+    check_call(function, args, keywords)
     return function, args, keywords
 
 

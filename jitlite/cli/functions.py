@@ -17,7 +17,7 @@ from jitlite.base.errors.catalog import all_kinds, kind_of_code
 from jitlite.base.source import did_you_mean
 from jitlite.cli.commands import ProgramError, UsageError, argument, command
 from jitlite.cli.programs import ALLOW, HELP, OF_MODULES, WHAT, program_of
-from jitlite.cli.targets import arguments_of
+from jitlite.cli.targets import arguments_of, check_call
 from jitlite.cli.terminal import colored_graph, diff, heading, paint
 from jitlite.debug.equality import difference
 from jitlite.executor.kernels import Kernels
@@ -103,11 +103,7 @@ def _show_kernels(options: argparse.Namespace, function: ScriptFunction) -> int:
         texts = [str(function.kernels.graph)]
     else:
         args, keywords = arguments_of(function, options.example)
-        try:
-            function._bind(args, keywords)
-        except RuntimeError as error:
-            problem = str(error).splitlines()[0]
-            raise UsageError(f"--stage {options.stage} needs an ARG for each argument: {problem}") from None
+        check_call(function, args, keywords, f"--stage {options.stage} needs an ARG for each argument: ")
         kernels = _compiled_kernels(function, args, keywords)
         if not kernels:
             print(kernels.why, file=sys.stderr)
@@ -167,6 +163,7 @@ def run_function(options: argparse.Namespace) -> int:
     program = program_of(options)
     original, function = program.original, program.function
     args, keywords = arguments_of(function, options.args)
+    check_call(function, args, keywords)
     expected = None
     if options.check:
         if original is None:

@@ -13,7 +13,7 @@ from jitlite.base.source import CompileError, did_you_mean
 from jitlite.cli.commands import ProgramError, UsageError, argument, command
 from jitlite.cli.inputs import check_can_be_written, read_arguments
 from jitlite.cli.programs import ALLOW, EXAMPLES, OF_MODULES, WHAT, names_archive, program_of
-from jitlite.cli.targets import arguments_of, run_program
+from jitlite.cli.targets import arguments_of, check_call, run_program
 from jitlite.cli.terminal import working
 from jitlite.objects.function import ScriptFunction
 from jitlite.objects.run_report import INDEX, report_run
@@ -103,10 +103,7 @@ def _run_all(options: argparse.Namespace) -> None:
 def _report_of(function: ScriptFunction, options: argparse.Namespace) -> Any:
     args, keywords = call_arguments(options.target, function, options.example)
     if args or keywords:
-        try:
-            function._bind(args, keywords)
-        except RuntimeError as error:
-            raise UsageError(f"an ARG is needed for each argument: {str(error).splitlines()[0]}") from None
+        check_call(function, args, keywords, "an ARG is needed for each argument: ")
     try:
         if options.compare:
             return page_of_two(function, options.compare, args, keywords)

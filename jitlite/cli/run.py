@@ -13,6 +13,8 @@ from jitlite.cli.commands import ProgramError, UsageError, argument, command
 from jitlite.cli.functions import run_function
 from jitlite.cli.inputs import check_output, read_arguments, write_output
 from jitlite.cli.programs import ALLOW, OF_MODULES, WHAT, load_archive, method_names, names_archive
+from jitlite.cli.targets import check_call
+from jitlite.objects.function import ScriptFunction
 
 
 @command(
@@ -47,6 +49,9 @@ def _run_archive(options: argparse.Namespace) -> int:
         check_output(options.output)
     args, kwargs = read_arguments([*options.args, *options.inputs])
     method = load_method(options.target, options.method or "forward", options.allow, options.map_location)
+    called = getattr(method, "forward", method)
+    if isinstance(called, ScriptFunction):
+        check_call(called, args, kwargs)
     torch.manual_seed(options.seed)
     try:
         with torch.no_grad():

@@ -115,6 +115,12 @@ def load_module(place: str) -> ModuleType:
 def _import_file(path: Path) -> ModuleType:
     if not path.is_file():
         raise UsageError(f"no such file: {path}")
+    try:
+        is_binary = b"\0" in path.read_bytes()
+    except OSError as error:
+        raise UsageError(f"cannot read {path}: {error.strerror}") from None
+    if is_binary:
+        raise UsageError(f"{path} is no Python source: there are null bytes in it")
     name = path.stem if path.stem.isidentifier() and path.stem not in sys.modules else f"_jitlite_{path.stem}"
     spec = importlib.util.spec_from_file_location(name, path.resolve())
     assert spec is not None and spec.loader is not None
@@ -148,6 +154,8 @@ def run_program(path: Path, words: list[str]) -> None:
 def _import_module(name: str) -> ModuleType:
     if not name:
         raise UsageError("expected FILE:FN, got an empty file name")
+    if Path(name).is_dir() and not name.isidentifier():
+        raise UsageError(f"'{name}' is a folder; name a file in it, as {Path(name) / 'FILE.py'}:FN")
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
@@ -157,6 +165,21 @@ def _import_module(name: str) -> ModuleType:
 
 
 # -- arguments
+
+
+def check_call(function: jitlite.ScriptFunction, args: list[Any], keywords: dict[str, Any], what: str = "") -> None:
+    """Refuse arguments that do not fit a function, before anything of it runs.
+
+    Args:
+        what: what is wanted, in front of what is wrong.
+
+    Raises:
+        UsageError: they do not fit.
+    """
+    try:
+        function._bind(args, keywords)
+    except RuntimeError as error:
+        raise UsageError(what + str(error).splitlines()[0]) from None
 
 
 def arguments_of(function: jitlite.ScriptFunction, texts: list[str]) -> tuple[list[Any], dict[str, Any]]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import pytest
+import torch
 
+import jitlite
 from jitlite import cli
 from jitlite.base.source import did_you_mean
 from jitlite.cli.commands import COMMANDS
@@ -104,3 +106,41 @@ def test_without_a_command_there_is_the_help(run):
 def test_two_letters_in_the_other_order_are_a_likely_slip(name, said):
     hint = did_you_mean(name, ["dce", "cse", "inline"])
     assert hint is None if said is None else said in hint
+
+
+def test_a_file_that_is_no_source_and_a_folder_are_named(run, tmp_path):
+    path = tmp_path / "binary_file.py"
+    path.write_bytes(b"\x7fELF\x00\x01")
+    for target, said in ((f"{path}:f", f"{path} is no Python source"), (f"{tmp_path}:f", f"'{tmp_path}' is a folder")):
+        status, out, err = run("show", target)
+        assert status == 2 and not out
+        assert err.startswith(f"jitlite: {said}") and err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ((), "missing value for argument 'x'"),
+        (("ones(2)", "2", "3"), "expected at most 2 argument(s) but received 3"),
+        (("ones(2)", "ones(2)"), "value of type 'int' for argument 'n'"),
+        (("ones(2)", "m=3"), "m"),
+    ],
+)
+@pytest.mark.parametrize(
+    "command", [("run",), ("run", "--check"), ("debug",), ("profile",), ("show", "--stage", "asm")]
+)
+def test_arguments_that_do_not_fit_are_refused_in_one_line(run, tmp_path, command, words, said):
+    path = tmp_path / "two_arguments.py"
+    path.write_text("import torch\n\n\ndef f(x, n: int):\n    print('ran')\n    return x * n\n")
+    status, out, err = run(*command, f"{path}:f", *words)
+    assert status == 2 and "ran" not in out
+    assert said in err and err.startswith("jitlite: ") and err.count("\n") == 1
+
+
+def test_arguments_that_do_not_fit_an_archive_are_refused_in_one_line(run, tmp_path):
+    path = tmp_path / "linear.pt"
+    jitlite.script(torch.nn.Linear(2, 3)).save(path)
+    for words in ((), ("3",), ("ones(1, 2)", "3")):
+        status, out, err = run("run", path, *words)
+        assert status == 2 and not out
+        assert err.startswith("jitlite: forward() ") and err.count("\n") == 1
