@@ -13,6 +13,7 @@ import torch
 from jitlite.api.dispatch_inputs import named_arguments
 from jitlite.api.dispatch_trace import DispatcherOptions, trace_dispatched, trace_methods
 from jitlite.api.trace_checks import TracingCheckError, check_shapes_of, check_trace_of, copied
+from jitlite.api.trace_classes import declare_dataclasses
 from jitlite.api.trace_halves import Floats, trace_of_halves
 from jitlite.api.traced_module import (
     TopLevelTracedModule,
@@ -28,6 +29,7 @@ from jitlite.api.traced_module import (
     traced_type,
 )
 from jitlite.base import options as switches
+from jitlite.base.dataclass_values import fields_of
 from jitlite.base.keywords import checks_keywords, unexpected_keyword
 from jitlite.base.tracebacks import HiddenFrames
 from jitlite.executor.engine import ENGINE
@@ -363,7 +365,8 @@ def _refuse_option(name: str) -> NoReturn:
 
 
 def _as_tuple(inputs: Any) -> tuple[Any, ...]:
-    return (inputs,) if isinstance(inputs, torch.Tensor | dict) else tuple(inputs)
+    is_one = isinstance(inputs, torch.Tensor | dict) or fields_of(inputs) is not None
+    return (inputs,) if is_one else tuple(inputs)
 
 
 def _trace_function(func: Callable[..., object], inputs: Inputs, strict: bool, out_of_place: bool) -> TracedFunction:
@@ -431,12 +434,14 @@ def _record(
     owner: ClassType | None = None,
 ) -> Any:
     """Call the function with the inputs and record it; gives the schema of what is recorded."""
+    declare_dataclasses(inputs)
     names = _input_names(parameters, inputs)
     given = [inputs[n] for n in names] if isinstance(inputs, Mapping) else inputs
     made = [tracer.add_input(n, a) for n, a in zip(names, given, strict=True)]
     tracer.generator.own.watch(func)
     with recording(tracer):
         result = func(**dict(zip(names, made, strict=True))) if isinstance(inputs, Mapping) else func(*made)
+    declare_dataclasses(result)
     returned = tracer.finish(result)
     drop_unused(tracer.graph)
     for graph in [*tracer.make_methods(), tracer.graph]:

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from jitlite.api.trace_findings import TraceFinding, first_difference, frozen_by_shapes, inlined
+from jitlite.base.dataclass_values import fields_of, with_fields
 from jitlite.base.layouts import dense_parts
 from jitlite.frontend.tracing.trace_warnings import TracerWarning
 from jitlite.ir import ops
@@ -128,7 +129,8 @@ def copied(inputs: object) -> Any:
     if isinstance(inputs, list | tuple):
         parts = [copied(i) for i in inputs]
         return type(inputs)(*parts) if hasattr(inputs, "_fields") else type(inputs)(parts)
-    return inputs
+    fields = fields_of(inputs)
+    return inputs if fields is None else with_fields(inputs, copied(fields))
 
 
 def _run(function: Callable[..., object], inputs: object, what: str, difference: _Difference) -> list[torch.Tensor]:

@@ -20,6 +20,7 @@ from typing import Any
 
 import torch
 
+from jitlite.base.dataclass_values import fields_of
 from jitlite.frontend.tracing.random_state import GeneratorState
 from jitlite.frontend.tracing.recorded_modes import ModeRecorder
 from jitlite.frontend.tracing.recorder import Path
@@ -38,6 +39,7 @@ from jitlite.frontend.tracing.trace_values import (
 )
 from jitlite.frontend.tracing.trace_warnings import SourceLines, TracerWarning, current_place, users_names
 from jitlite.frontend.tracing.traced_numbers import NumberNode, node_of, plain
+from jitlite.frontend.tracing.traced_objects import TracedObjects
 from jitlite.frontend.tracing.traced_values import TracedValues
 from jitlite.ir import ops
 from jitlite.ir import types as T
@@ -94,6 +96,7 @@ class Tracer(TracedValues):
         self.paused = 0
         self._conversions = Conversions()
         self._lines = SourceLines()
+        self._objects = TracedObjects(self.recorder)
         self._modes = ModeRecorder(self.builder, is_outermost=True)
         self.generator = GeneratorState(self._record_seed)
 
@@ -127,6 +130,8 @@ class Tracer(TracedValues):
             return rebuilt(example, parts)
         if type(example) in (int, float):
             return NumberNode(self, value, example).wrapped()
+        if isinstance(value.type, T.ClassType) and fields_of(example) is not None:
+            return self._objects.take_apart(value, example, self._take_apart)
         return example
 
     # -- operators
@@ -383,6 +388,7 @@ class Tracer(TracedValues):
         """
         self._conversions.warn()
         self.generator.check()
+        self._objects.check_unchanged()
         self.recorder.locate(None)
         self._modes.leave()
         value = self._output(result)
@@ -398,6 +404,7 @@ class Tracer(TracedValues):
         if self.strict:
             _refuse_container(result)
         value = self.recorder.containers.result(result, self._output, _common_type)
+        value = self._objects.result(result, self._output) if value is None else value
         if value is None:
             raise RuntimeError(
                 f"Type '{type(result).__name__}' cannot be understood by the tracer, only outputs matching tensors "

@@ -7,12 +7,14 @@ from typing import Any
 
 import torch
 
+from jitlite.base.dataclass_values import fields_of
 from jitlite.base.tracing_state import Listener
 from jitlite.frontend.tracing.places_in_memory import Place, place_in_memory
 from jitlite.frontend.tracing.traced_numbers import node_of, plain
 from jitlite.ir import types as T
 from jitlite.ir.constants import qualified_name, type_of_constant
 from jitlite.ir.types import Type
+from jitlite.ir.values import class_type_of
 
 _UNTRACEABLE = (
     "Type '{}' cannot be traced. Only Tensors and (possibly nested) Lists, Dicts, and Tuples of Tensors can be traced"
@@ -66,7 +68,8 @@ def another_object(tensor: torch.Tensor) -> torch.Tensor:
 def tensors(result: object) -> list[torch.Tensor]:
     if isinstance(result, torch.Tensor):
         return [result]
-    parts = list(result.values()) if isinstance(result, Mapping) else result
+    fields = fields_of(result)
+    parts = list(result.values()) if isinstance(result, Mapping) else result if fields is None else [*fields.values()]
     return [t for part in parts for t in tensors(part)] if isinstance(parts, list | tuple) else []
 
 
@@ -119,7 +122,21 @@ def input_type(example: object) -> Type | None:
     if isinstance(example, list):
         element = _common_type(example)
         return None if element is None else T.ListType.of(element)
-    return _dict_type(example) if isinstance(example, dict) else None
+    return _dict_type(example) if isinstance(example, dict) else _class_of(example)
+
+
+def is_fixed(field: object) -> bool:
+    """Is a field of an object one for whose value the trace is made?"""
+    return field is None or type(field) in (bool, str)
+
+
+def _class_of(example: object) -> Type | None:
+    """The class type of an object of a dataclass; None where it is none, or one of its fields cannot be an input."""
+    fields = fields_of(example)
+    found = None if fields is None else class_type_of(example)
+    if fields is None or found is None or not set(fields) <= set(found.attributes):
+        return None
+    return found if all(is_fixed(v) or input_type(v) is not None for v in fields.values()) else None
 
 
 def _dict_type(example: Mapping[object, object]) -> Type | None:
@@ -151,6 +168,9 @@ def why_not(example: object) -> str:
     if isinstance(example, list | dict):
         name = type(example).__name__.capitalize()
         return _why_not_of(name, list(example.values()) if isinstance(example, dict) else example)
+    for name, field in (fields_of(example) or {}).items():
+        if not is_fixed(field) and input_type(field) is None:
+            return f"{type(example).__name__}.{name}: {why_not(field)}"
     found = type_of_constant(example)
     return _UNTRACEABLE.format(type(example).__name__ if found is None else found.annotation)
 
