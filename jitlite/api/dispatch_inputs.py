@@ -9,6 +9,8 @@ from typing import Any
 
 import torch
 
+from jitlite.base.dataclass_values import fields_of, with_fields
+from jitlite.frontend.tracing.argument_trees import with_other_parts
 from jitlite.frontend.tracing.trace_backend import Sizes
 
 State = dict[int, tuple[str, str, torch.Tensor]]
@@ -34,7 +36,10 @@ class ExampleArguments:
             return [self(v, f"{place}[{i}]") for i, v in enumerate(example)]
         if isinstance(example, tuple) and not isinstance(example, torch.Size):
             return self._tuple(example, place)
-        return example
+        fields = fields_of(example)
+        if fields is not None:
+            return with_fields(example, {name: self(field, f"{place}.{name}") for name, field in fields.items()})
+        return with_other_parts(example, lambda part, where: self(part, place + where))
 
     def _tuple(self, example: tuple[object, ...], place: str) -> object:
         names = getattr(type(example), "_fields", None)

@@ -17,6 +17,7 @@ import torch
 
 from jitlite.api.dispatch_inputs import ExampleArguments, State, by_tensor, named_arguments, state_of
 from jitlite.api.trace_checks import check_trace_of
+from jitlite.api.trace_classes import declare_dataclasses
 from jitlite.api.traced_module import (
     TracedFunction,
     bound_objects,
@@ -111,6 +112,8 @@ class _Session:
             before = [(t, t.grad) for t in leaves if t.is_leaf]
             result = self._call(tracer, fake_mode, sizes, args, kwargs, state)
             _check_grads(before, self._names(state))
+            if isinstance(self.backend, GraphBackend):
+                declare_dataclasses(result)
             self.signature.mutations = tracer.finish(result)
         return self._finalize(tracer, sizes, result)
 
@@ -139,6 +142,8 @@ class _Session:
         args = [prepare(example, name) for name, example in self.args]
         kwargs = {name: prepare(example, name) for name, example in self.kwargs.items()}
         given = [*zip((n for n, _ in self.args), args, strict=True), *kwargs.items()]
+        if isinstance(self.backend, GraphBackend):
+            declare_dataclasses(given)
         for name, example in given:
             self.signature.arguments += self.backend.add_argument(name, example)
         for argument in self.signature.arguments:

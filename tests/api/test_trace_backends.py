@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.nn import functional as F
+from torch.utils import _pytree as pytree
 
 import jitlite
 from jitlite.base.source import CompileError
@@ -299,3 +300,58 @@ def test_fake_examples_and_what_this_back_end_has_not():
 
     with pytest.raises(CompileError, match="'choose' is a compiled function with control flow"):
         program(choose.__call__, torch.ones(2))
+
+
+# -- objects among arguments and results
+
+
+@dataclass
+class Sides:
+    x: Tensor
+    y: Tensor
+    scale: float = 2.0
+
+
+class Held:
+    """A class of a user's own."""
+
+    def __init__(self, x, y):
+        self.x, self.y = x, y
+
+
+class Named(Held):
+    pass
+
+
+pytree.register_pytree_node(Held, lambda held: ([held.x, held.y], None), lambda parts, _: Held(*parts))
+pytree.register_pytree_node(
+    Named, lambda held: ([held.x, held.y], None), lambda parts, _: Named(*parts),
+    flatten_with_keys_fn=lambda held: ([(pytree.GetAttrKey(n), getattr(held, n)) for n in "xy"], None),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", [Sides, Held, Named])
+def test_objects_are_taken_apart_and_put_together(kind):
+    def function(p, many):
+        return {"swapped": kind(p.y + many[0].x, p.x), "sum": p.x + p.y}
+
+    def objects(start):
+        return kind(torch.full((2,), start), torch.ones(2)), [kind(torch.ones(2) * start, torch.ones(2))]
+
+    made, _ = program(function, *objects(1.0))
+    in_p, in_many = (["p<0>", "p<1>"], ["many<0>", "many<1>"]) if kind is Held else (
+        ["p.x", "p.y"], ["many[0].x", "many[0].y"]
+    )  # fmt: skip
+    assert [argument.name for argument in made.signature.arguments] == in_p + in_many
+    found, expected = made(*objects(3.0)), function(*objects(3.0))
+    assert type(found["swapped"]) is kind and torch.equal(found["sum"], expected["sum"])
+    for name in ("x", "y"):
+        assert torch.equal(getattr(found["swapped"], name), getattr(expected["swapped"], name))
+
+
+def test_objects_of_another_class_or_with_other_fields_are_refused():
+    made, _ = program(lambda p: p.x + p.y, Sides(torch.ones(2), torch.ones(2)))
+    with pytest.raises(ValueError, match="built in another way"):
+        made(Held(torch.ones(2), torch.ones(2)))
+    with pytest.raises(ValueError, match=r"made for 2\.0, not 3\.0"):
+        made(Sides(torch.ones(2), torch.ones(2), 3.0))

@@ -160,6 +160,46 @@ def test_a_tensor_of_a_field_that_is_written_is_written():
     assert torch.equal(given.x, pair(3.0).x)
 
 
+# -- below autograd
+
+
+def test_fields_are_followed_at_the_dispatcher():
+    traced = jitlite.trace(of_batch, (batch(),), level="dispatcher")
+    others = batch(pair=pair(5.0), named={"a": torch.full((3,), 9.0)})
+    assert torch.equal(traced(others), of_batch(others))
+    with pytest.raises((ValueError, RuntimeError), match="b.scale: the trace was made for 2.0"):
+        traced(batch(scale=3.0))
+    with pytest.raises((ValueError, RuntimeError), match="b.mode: the trace was made for sum"):
+        traced(batch(mode="none"))
+    with pytest.raises((ValueError, RuntimeError), match="b.mask: the trace was made for None"):
+        traced(batch(mask=torch.ones(3)))
+
+
+def test_results_and_inputs_given_back_at_the_dispatcher():
+    traced = jitlite.trace(swapped, (pair(),), level="dispatcher")
+    found, expected = traced(pair(4.0)), swapped(pair(4.0))
+    assert type(found) is Pair and torch.equal(found.x, expected.x) and torch.equal(found.y, expected.y)
+    given = pair()
+    assert jitlite.trace(again, (pair(), 3), level="dispatcher")(given, 3) is given
+    total, made = jitlite.trace(with_total, (pair(),), level="dispatcher")(pair(2.0))
+    assert torch.equal(total, pair(2.0).x.sum()) and torch.equal(made.y, pair(2.0).x + pair(2.0).y)
+
+
+def test_sizes_that_vary_within_objects():
+    traced = jitlite.trace(swapped, (pair(),), level="dispatcher", dynamic_shapes={"p.x": [0], "p.y": [0]})
+    given = Pair(torch.arange(5.0), torch.ones(5))
+    assert torch.equal(traced(given).x, swapped(given).x)
+
+
+def test_functions_that_set_a_field_are_refused_at_the_dispatcher():
+    def sets(p: Pair) -> Tensor:
+        p.x = p.x + 1
+        return p.x
+
+    with pytest.raises(RuntimeError, match="sets 'x' of an argument of the class Pair"):
+        jitlite.trace(sets, (pair(),), level="dispatcher")
+
+
 @dataclass
 class Odd:
     x: Tensor

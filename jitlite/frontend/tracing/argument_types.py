@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import torch
 
+from jitlite.base.dataclass_values import fields_of
 from jitlite.base.errors.ways_out import NO_TRACE
 from jitlite.frontend.tracing.trace_backend import Traced
 from jitlite.frontend.tracing.trace_values import tensors, tuple_type
@@ -13,6 +14,7 @@ from jitlite.ir import ops
 from jitlite.ir import types as T
 from jitlite.ir.constants import type_of_constant
 from jitlite.ir.types import Type
+from jitlite.ir.values import class_type_of
 
 
 def _element_type(types: Sequence[Type]) -> Type:
@@ -43,6 +45,11 @@ def argument_type(example: object, name: str) -> Type:
         key = _key_type(example)
         if key is not None:
             return T.DictType.of(key, element)
+    fields = fields_of(example)
+    if fields is not None:
+        owner = class_type_of(example)
+        if owner is not None and set(fields) <= set(owner.attributes):
+            return owner
     found = type_of_constant(example)
     if found is None or tensors(example):
         raise NO_TRACE(

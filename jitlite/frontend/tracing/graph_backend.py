@@ -14,12 +14,14 @@ from typing import Any
 
 import torch
 
+from jitlite.base.dataclass_values import fields_of
 from jitlite.base.errors.ways_out import NO_TRACE
 from jitlite.base.records import Record
 from jitlite.frontend.tracing.argument_types import argument_type, computed, number_for_tensor
 from jitlite.frontend.tracing.recorded_modes import ContextRecorder
 from jitlite.frontend.tracing.recorder import Path, Recorder
 from jitlite.frontend.tracing.trace_backend import Location, TensorArgument, TraceBackend, Traced
+from jitlite.frontend.tracing.traced_objects import TracedObjects
 from jitlite.ir import types as T
 from jitlite.ir.constants import type_of_constant
 from jitlite.ir.graph import Graph, Node, Value
@@ -62,6 +64,7 @@ class GraphBackend(TraceBackend):
         self.op = self.recorder.op
         self.location = Location()
         self._contexts = ContextRecorder(self.builder)
+        self._objects = TracedObjects(self.recorder)
         self._with_gradients = with_gradients
         self._functional = functional
         self._outside = torch.is_grad_enabled()
@@ -86,11 +89,20 @@ class GraphBackend(TraceBackend):
                 self._check_form(place, value, example)
                 for key, part, part_example in self.recorder.parts(value, example):
                     self._take_apart(_place_of_part(place, example, key), part, part_example, found)
+            elif isinstance(value.type, T.ClassType):
+                self._take_object_apart(place, value, example, found)
             else:
                 self._require_equal(value, example, f"{place}: the trace was made for")
         elif value.type is not T.NONE:
             none = self.graph.insert("aten::__is__", [value, self.recorder.constant(None)], [T.BOOL]).output
             self.check(none, f"{place}: the trace was made for None; {_AGAIN}")
+
+    def _take_object_apart(self, place: str, value: Value, example: object, found: list[TensorArgument]) -> None:
+        assert isinstance(value.type, T.ClassType)
+        for name, field in (fields_of(example) or {}).items():
+            node = self.graph.insert("prim::GetAttr", [value], [value.type.attributes[name]], {"name": name})
+            self._take_apart(f"{place}.{name}", node.output, field, found)
+        self._objects.note(example, value)
 
     def _check_form(self, place: str, value: Value, example: object) -> None:
         """Let calls raise where a container has other keys or another length than the example."""
@@ -289,6 +301,7 @@ class GraphBackend(TraceBackend):
         self.set_source_location(Location())
         self._begin()
         self._contexts.leave()
+        self._objects.check_unchanged()
         self.signature.set_result(result)
         self.add_output(self._result(result, value_of))
 
@@ -296,9 +309,10 @@ class GraphBackend(TraceBackend):
         if isinstance(result, torch.Tensor):
             value: Value = value_of(result)
             return value
-        value_of_container = self.result_of(result, partial(self._result, value_of=value_of))
-        if value_of_container is not None:
-            return value_of_container
+        of_part = partial(self._result, value_of=value_of)
+        made = self.result_of(result, of_part) or self._objects.result(result, of_part)
+        if made is not None:
+            return made
         if type_of_constant(result) is None:
             raise NO_TRACE(
                 f"the traced function gives a {type(result).__name__}, which can be no result of a graph",

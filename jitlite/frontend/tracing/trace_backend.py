@@ -19,6 +19,7 @@ from torch.utils import _pytree as pytree
 from jitlite.base.errors.ways_out import NO_TRACE, SYMBOLIC_SIZE
 from jitlite.base.records import Record
 from jitlite.base.source import CompileError, SourceRange
+from jitlite.frontend.tracing.argument_trees import places_of_leaves, put_together, taken_apart
 
 
 class Traced(Record, eq=True):
@@ -130,15 +131,16 @@ class Signature(Record, eq=True, frozen=False):
 
     def add_argument(self, name: str, example: object) -> list[tuple[str, torch.Tensor]]:
         """Note a parameter; gives the tensors in its example, with their places."""
+        example = taken_apart(example)
         leaves, structure = pytree.tree_flatten(example)
-        paths = [name + pytree.keystr(path) for path, _ in pytree.tree_flatten_with_path(example)[0]]
+        paths = [name + place for place in places_of_leaves(example)]
         self.names.append(name)
         self._structures.append((structure, [_A_TENSOR if isinstance(v, torch.Tensor) else v for v in leaves]))
         return [(p, leaf) for p, leaf in zip(paths, leaves, strict=True) if isinstance(leaf, torch.Tensor)]
 
     def set_result(self, result: Any) -> list[torch.Tensor]:
         """Note the result; gives the tensors in it."""
-        leaves, structure = pytree.tree_flatten(result)
+        leaves, structure = pytree.tree_flatten(taken_apart(result))
         self._result = structure, [_A_TENSOR if isinstance(v, torch.Tensor) else v for v in leaves]
         return [v for v in leaves if isinstance(v, torch.Tensor)]
 
@@ -166,7 +168,8 @@ class Signature(Record, eq=True, frozen=False):
         """The result of a call, built of its tensors as in the order of `add_output`."""
         structure, leaves = self._result
         rest = iter(tensors)
-        return pytree.tree_unflatten([next(rest) if leaf is _A_TENSOR else leaf for leaf in leaves], structure)
+        found = pytree.tree_unflatten([next(rest) if leaf is _A_TENSOR else leaf for leaf in leaves], structure)
+        return put_together(found)
 
 
 _A_TENSOR: Any = object()
@@ -174,7 +177,7 @@ _A_TENSOR: Any = object()
 
 def _leaves_like(name: str, argument: object, structure: object, leaves: Sequence[object]) -> list[torch.Tensor]:
     """The tensors in an argument, which has to be built as the one of the trace was."""
-    values, other = pytree.tree_flatten(argument)
+    values, other = pytree.tree_flatten(taken_apart(argument))
     if other != structure:
         raise ValueError(f"{name}: the trace was made for arguments built in another way")
     for value, leaf in zip(values, leaves, strict=True):

@@ -46,8 +46,12 @@ class TracedObjects:
             else:
                 parts[name] = bind(self._present(value.type, name, read), field)
         made = with_fields(example, parts)
-        self._taken_apart.append((made, parts, value))
+        self.note(made, value)
         return made
+
+    def note(self, made: object, value: Value) -> None:
+        """Remember what the traced function is given for an input."""
+        self._taken_apart.append((made, fields_of(made) or {}, value))
 
     def _check(self, owner: T.ClassType, name: str, read: Value, field: object) -> None:
         """Raise in calls in which a field is another one than in the example."""
