@@ -13,6 +13,7 @@ import torch
 
 from jitlite.analysis.probe_result_types import NOTHING, Result, ranks_are_known, requiring_grad, results_of
 from jitlite.base.records import Record
+from jitlite.ir import ops
 from jitlite.ir import types as T
 from jitlite.ir.int_codes import int_coded
 from jitlite.ir.ops import Effect, Op
@@ -202,7 +203,20 @@ def _keeps_elements(op: Op) -> bool:
         return False
     if len(op.schema.returns) != 1 or op.schema.argument_index("dtype") is not None or op.effect is not Effect.PURE:
         return False
-    return _gives_view(op) and (op.name in RULES or op.name.endswith("_as"))
+    return _copies_view(op) or (_gives_view(op) and (op.name in RULES or op.name.endswith("_as")))
+
+
+def _copies_view(op: Op) -> bool:
+    """Does it copy what an operator of a like name gives a view of, as `view_copy` and `_unsafe_view` do?"""
+    name = op.name.removeprefix("aten::")
+    viewing = name.removesuffix("_copy").removeprefix("_unsafe").removeprefix("_")
+    if viewing == name:
+        return False
+    types = [a.type for a in op.schema.arguments]
+    return any(
+        _keeps_elements(other) and types == [a.type for a in other.schema.arguments]
+        for other in ops.lookup(f"aten::{viewing}")
+    )
 
 
 def _dtype(op: Op, facts: Sequence[Fact], dtype: torch.dtype | None, modes: ModeFacts) -> torch.dtype | None:

@@ -217,8 +217,13 @@ def _of_script(original: ScriptModule | ScriptFunction, args: Sequence[object], 
 
 def names_of(model: Callable[..., object]) -> list[str]:
     """The names of the parameters of a model."""
+    return list(parameters_of(model))
+
+
+def parameters_of(model: Callable[..., object]) -> Mapping[str, inspect.Parameter]:
+    """The parameters of a model, by name."""
     function = model.forward if isinstance(model, torch.nn.Module) else model
-    return list(inspect.signature(function).parameters)
+    return inspect.signature(function).parameters
 
 
 class _ModelRecording(Record):

@@ -27,6 +27,7 @@ from jitlite.engines.group_cache import INFERENCE, GroupCache
 from jitlite.engines.running import GroupUse
 from jitlite.ir.graph import Graph, Node
 from jitlite.ir.regions import ENGINE_GROUP
+from jitlite.ir.schema import Schema
 from jitlite.ir.types import TensorType
 from jitlite.objects.function import ScriptFunction, function_of_graph
 from jitlite.objects.module import ScriptModule
@@ -146,7 +147,7 @@ class VariantMaker(Record):
             raise EngineRefusal("it is no function of one graph")
         graph = original.graph.copy()
         run(graph, "inline")
-        return self._variant(original.name, owner, graph)
+        return self._variant(original.name, owner, graph, original.__jitlite_function__.schema)
 
     def _of_trace(self, args: Sequence[object]) -> Variant:
         """What the model does with these arguments, recorded on fake tensors and written with core ATen."""
@@ -179,18 +180,20 @@ class VariantMaker(Record):
 
         return cluster(graph, supports, least=engine.least, errors_may_swap=not has_effects(graph)).left
 
-    def _variant(self, name: str, owner: tuple[object, ...], graph: Graph) -> Variant:
+    def _variant(self, name: str, owner: tuple[object, ...], graph: Graph, like: Schema | None = None) -> Variant:
         left, uses = self._group(graph), []
         for i, node in enumerate(groups_of(graph)):
             place = "" if node.range is None else f", from {node.range.location()} on"
             uses.append(GroupUse(self.cache, f"group {i}{place}"))
             node.attributes["engine"] = uses[-1]
-        return Variant(callable_of(name, owner, graph), name, owner, graph, has_effects(graph), left, uses)
+        return Variant(callable_of(name, owner, graph, like), name, owner, graph, has_effects(graph), left, uses)
 
 
-def callable_of(name: str, owner: tuple[object, ...], graph: Graph) -> Callable[..., object]:
-    """Runs a graph; what it reads attributes of, if anything, is the only item of `owner`."""
-    made = function_of_graph(name, graph)
+def callable_of(
+    name: str, owner: tuple[object, ...], graph: Graph, like: Schema | None = None
+) -> Callable[..., object]:
+    """Runs a graph; what it reads attributes of, if anything, is the only item of `owner`. `like` has the defaults."""
+    made = function_of_graph(name, graph, like)
     return lambda *given: made(*owner, *given)
 
 

@@ -14,13 +14,14 @@ can be seen has happened then, and the model as it was raises what eager Python 
 from __future__ import annotations
 
 import copy
+import inspect
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import field
 from typing import Any, Generic, ParamSpec, TypeVar, cast, overload
 
 import torch
 
-from jitlite.api.core_graphs import DynamicShapes, ExampleInputs, names_of
+from jitlite.api.core_graphs import DynamicShapes, ExampleInputs, names_of, parameters_of
 from jitlite.api.engine_arguments import callable_model, check_engine, example_arguments, texts
 from jitlite.api.engine_variants import Limits, Variant, VariantMaker
 from jitlite.api.script import save, script
@@ -123,6 +124,7 @@ class Dispatcher(Record, frozen=False):
         limits: the engine, and what it may be asked for.
         cache: what the engine has compiled.
         names: of the parameters.
+        parameters: by name.
         variants: by the kind of arguments; a sentence where none could be made.
         identities: of the parameters and buffers that the variants were made for.
         reasons: why calls ran the model as it was, and how often.
@@ -134,6 +136,7 @@ class Dispatcher(Record, frozen=False):
     limits: Limits
     cache: GroupCache
     names: Sequence[str]
+    parameters: Mapping[str, inspect.Parameter]
     variants: dict[Hashable, Variant | str] = field(default_factory=dict)
     identities: tuple[int, ...] = ()
     reasons: dict[str, int] = field(default_factory=dict)
@@ -141,6 +144,9 @@ class Dispatcher(Record, frozen=False):
     forgotten: int = 0
 
     def __call__(self, *args: object, **kwargs: object) -> object:
+        given = self._by_position(args, kwargs)
+        if given is not None:
+            args, kwargs = given, {}
         variant = self._variant_for(args, kwargs)
         if isinstance(variant, str):
             try:
@@ -160,6 +166,22 @@ class Dispatcher(Record, frozen=False):
     def prepare(self, args: Sequence[object]) -> Variant | str:
         """The variant for these arguments, which is made where there is none yet."""
         return self._variant_for(args, {})
+
+    def _by_position(self, args: tuple[object, ...], kwargs: Mapping[str, object]) -> tuple[object, ...] | None:
+        """All arguments by position, with the defaults in between; None where there is no such call."""
+        if not kwargs or len(args) > len(self.names):
+            return None
+        rest, left = list(args), dict(kwargs)
+        for name in self.names[len(args) :]:
+            if not left:
+                break
+            parameter = self.parameters[name]
+            if parameter.kind is not parameter.POSITIONAL_OR_KEYWORD:
+                return None
+            if name not in left and parameter.default is parameter.empty:
+                return None
+            rest.append(left.pop(name) if name in left else parameter.default)
+        return None if left else tuple(rest)
 
     def _forget(self, reason: str) -> None:
         """Have other arguments of a kind decide about it: for these the model itself raised an error."""
@@ -213,6 +235,11 @@ class Dispatcher(Record, frozen=False):
         return made
 
 
+def _dispatcher_of(original: Callable[..., object], limits: Limits) -> Dispatcher:
+    parameters = parameters_of(original)
+    return Dispatcher(original, limits, GroupCache(limits.engine), list(parameters), parameters)
+
+
 class _Explained:
     """What optimized modules and functions say of themselves."""
 
@@ -234,7 +261,7 @@ class OptimizedFunction(_Explained, Generic[_P, _R_co]):
     """What `optimize` makes of a function, with its parameters and its result."""
 
     def __init__(self, original: Callable[_P, _R_co], limits: Limits) -> None:
-        self._dispatcher = Dispatcher(original, limits, GroupCache(limits.engine), names_of(original))
+        self._dispatcher = _dispatcher_of(original, limits)
         self.__name__ = getattr(original, "__name__", "function")
         self.__doc__ = original.__doc__
 
@@ -250,7 +277,7 @@ class OptimizedModule(_Explained, torch.nn.Module):
         for kind in ("_parameters", "_buffers", "_modules"):
             vars(self)[kind] = vars(original)[kind]
         vars(self)["training"] = original.training
-        vars(self)["_dispatcher"] = Dispatcher(original, limits, GroupCache(limits.engine), names_of(original))
+        vars(self)["_dispatcher"] = _dispatcher_of(original, limits)
 
     def forward(self, *args: object, **kwargs: object) -> object:
         """What the model's `forward` does."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import functools
 import inspect
 import os
@@ -413,9 +414,11 @@ def compile_function(function: Any, names: Callable[[str], Any] | None = None) -
     return ScriptFunction(program, compiler.compile_python(program, function, names))
 
 
-def function_of_graph(name: str, graph: Graph) -> ScriptFunction:
-    """A function that runs a graph, which is its own from then on; its parameters are the graph's inputs."""
-    inputs = [Argument(value.name or f"argument_{i}", value.type) for i, value in enumerate(graph.inputs)]
+def function_of_graph(name: str, graph: Graph, like: Schema | None = None) -> ScriptFunction:
+    """A function that runs a graph, which is its own from then on. `like` has names and defaults of the parameters."""
+    named = [Argument(v.name or f"argument_{i}", v.type) for i, v in enumerate(graph.inputs)]
+    pairs = zip(named if like is None else like.arguments, graph.inputs, strict=True)
+    inputs = [dataclasses.replace(argument, declared_type=value.type) for argument, value in pairs]
     schema = function_schema(name, inputs, [value.type for value in graph.outputs])
     return ScriptFunction(new_program(), Function(name, schema=schema, graph=graph, engine=ENGINE))
 

@@ -517,3 +517,58 @@ def test_explain_tells_why_single_calls_were_refused():
     assert "refused 2 calls, which ran as a graph: in this call there are 5 elements" in told
     assert "refused 1 call, which ran as a graph: in this call there are 10 elements" in told
     assert told.count("refused") == 8 and fast.counters.fallbacks == 22, told
+
+
+# -- parameters with defaults, and arguments by keyword
+
+
+class WithDefaults(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(3, 3)
+
+    def forward(self, x: Tensor, y: Tensor | None = None, scale: float = 2.0, turned: bool = False) -> Tensor:
+        x = torch.tanh(self.layer(x)) * scale
+        if y is not None:
+            x = x + torch.sigmoid(y) * 2
+        return torch.relu(x).t() if turned else torch.relu(x)
+
+
+def with_defaults(x: Tensor, scale: float = 2.0, y: Tensor | None = None) -> Tensor:
+    x = torch.tanh(x) * scale
+    return torch.relu(x if y is None else x + y)
+
+
+def only_by_keyword(x: Tensor, *, scale: float = 2.0) -> Tensor:
+    return torch.relu(torch.tanh(x) * scale)
+
+
+@pytest.mark.parametrize("engine", ["reference", Recording()], ids=["reference", "recording"])
+@pytest.mark.parametrize(
+    "make", [lambda: WithDefaults().eval(), lambda: with_defaults, lambda: jitlite.script(with_defaults)]
+)
+@pytest.mark.parametrize("given", [{}, {"scale": 3.0}, {"y": torch.ones(3, 3)}, {"y": None, "scale": 0.5}])
+def test_defaults_and_keywords(engine, make, given):
+    model = make()
+    with torch.no_grad():
+        fast = jitlite.optimize(model, (torch.ones(3, 3),), engine=engine)
+        for x in (torch.ones(3, 3), torch.linspace(-1, 1, 9).reshape(3, 3)):
+            torch.testing.assert_close(fast(x, **given), model(x, **given))
+            torch.testing.assert_close(fast(x=x, **given), model(x=x, **given))
+    assert "ran the model as it was" not in fast.explain()
+
+
+@pytest.mark.without_engine("keyword-only parameters")
+def test_what_cannot_be_given_by_position_runs_as_it_was():
+    fast = jitlite.optimize(only_by_keyword, (torch.ones(3),), engine=Recording())
+    x = torch.linspace(-1, 1, 3)
+    torch.testing.assert_close(fast(x, scale=3.0), only_by_keyword(x, scale=3.0))
+    assert "it was called with keywords" in fast.explain()
+
+
+@pytest.mark.without_engine("the calls raise")
+def test_wrong_keywords_raise_as_the_model_does():
+    fast = jitlite.optimize(with_defaults, (torch.ones(3),), engine=Recording())
+    for wrong in ({"z": 1}, {"x": torch.ones(3)}):
+        with pytest.raises((TypeError, RuntimeError)):
+            fast(torch.ones(3), **wrong)

@@ -273,3 +273,17 @@ graph(%x : Float(2, {size}, device=cpu)):
         except RuntimeError:
             continue
         assert graph.outputs[0].type.sizes == tuple(counted.shape), text
+
+
+@pytest.mark.parametrize("name", ["_unsafe_view", "view_copy", "_reshape_copy", "expand_copy"])
+@pytest.mark.parametrize("rows", [2, 4000])
+def test_copies_of_views_keep_the_dtype_whatever_the_sizes(name, rows):
+    more = ", implicit=0" if name == "expand_copy" else ""
+    text = f"""graph(%x : Float({rows}, 6), %a : int, %b : int):
+      %sizes : int[] = prim::ListConstruct(%a, %b)
+      %no : bool = prim::Constant[value=0]()
+      %y : Tensor = aten::{name}(%x, %sizes{more and ", %no"})
+      return (%y)"""
+    graph = parse(text)
+    propagate(graph)
+    assert graph.outputs[0].type.dtype is torch.float32
