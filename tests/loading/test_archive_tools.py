@@ -270,7 +270,7 @@ def test_run_errors(run, archive, tmp_path):
     status, _, error = run("run", archive, "--input", str(evil))
     assert status == 2 and "evil.npy" in error
     status, _, error = run("run", archive)
-    assert status == 1 and "x" in error
+    assert status == 2 and "x" in error
 
 
 def test_run_needs_allow(run, archive, tmp_path):
