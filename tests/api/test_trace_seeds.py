@@ -381,3 +381,22 @@ def test_another_thread_makes_generators_meanwhile():
 
     jitlite.trace(f, torch.ones(2), check_trace=False)
     assert isinstance(made[0], torch.Generator)
+
+
+class AnswersAnything:
+    """Has an attribute of any name, as wrappers of libraries do."""
+
+    __slots__ = ()
+
+    def __getattr__(self, name: str) -> object:
+        return print
+
+
+@pytest.mark.parametrize("level", ["python", "dispatcher"])
+def test_objects_that_have_any_attribute_are_not_looked_into(level):
+    held = AnswersAnything()
+
+    def function(x):
+        return x * 2 if held is not None else x
+
+    assert torch.equal(jitlite.trace(function, (torch.ones(2),), level=level)(torch.ones(2)), torch.full((2,), 2.0))

@@ -471,7 +471,7 @@ def test_traced_modules():
 
 
 @pytest.mark.parametrize("name", ["detector", "language_model", "mobilenet", "resnet", "transformer"])
-def test_the_example_models(name):
+def test_the_example_models(name, without_kernels):
     example = importlib.import_module(name)
     torch.manual_seed(0)
     model, batch = jitlite.script(example.build()), example.batches(1)[0]

@@ -620,7 +620,7 @@ def test_errors_in_libtorch_show_all_calls_where_they_were(method):
 
 
 @pytest.mark.parametrize("name", sorted(p.stem for p in MODELS.glob("*.py") if p.stem != "training"))
-def test_libtorch_runs_the_example_models(name):
+def test_libtorch_runs_the_example_models(name, without_kernels):
     example = importlib.import_module(name)
     torch.manual_seed(0)
     scripted = jitlite.script(example.build().eval())

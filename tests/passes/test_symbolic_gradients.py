@@ -73,7 +73,7 @@ def test_small_groups_are_left_to_autograd():
 
 
 @pytest.mark.parametrize("wanted", [(0,), (1, 2), (0, 1, 2)])
-def test_gradients_and_their_gradients(switched_on, wanted):
+def test_gradients_and_their_gradients(switched_on, without_kernels, wanted):
     scripted = jitlite.script(gate)
     for number in range(3):
         given = [x.detach().requires_grad_(i in wanted) for i, x in enumerate(arguments())]

@@ -14,7 +14,6 @@ from typing import Any
 
 import torch
 
-from jitlite.base.dataclass_values import fields_of
 from jitlite.base.errors.ways_out import NO_TRACE
 from jitlite.base.records import Record
 from jitlite.frontend.tracing.argument_types import argument_type, computed, number_for_tensor
@@ -98,10 +97,8 @@ class GraphBackend(TraceBackend):
             self.check(none, f"{place}: the trace was made for None; {_AGAIN}")
 
     def _take_object_apart(self, place: str, value: Value, example: object, found: list[TensorArgument]) -> None:
-        assert isinstance(value.type, T.ClassType)
-        for name, field in (fields_of(example) or {}).items():
-            node = self.graph.insert("prim::GetAttr", [value], [value.type.attributes[name]], {"name": name})
-            self._take_apart(f"{place}.{name}", node.output, field, found)
+        for name, read, field in self.recorder.fields(value, example):
+            self._take_apart(f"{place}.{name}", read, field, found)
         self._objects.note(example, value)
 
     def _check_form(self, place: str, value: Value, example: object) -> None:

@@ -86,7 +86,8 @@ def _held_by(holder: object) -> Iterator[object]:
     elif isinstance(holder, ModuleType | type):
         return
     else:
-        yield from getattr(holder, "__dict__", {}).values()
+        held = getattr(holder, "__dict__", None)
+        yield from held.values() if isinstance(held, dict) else ()  # a class may give anything for any name
         for made_by in type(holder).__mro__:
             if _is_users(made_by.__module__):
                 yield from (_function_in(member) for member in vars(made_by).values())

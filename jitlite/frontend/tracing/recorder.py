@@ -13,6 +13,7 @@ from typing import Any, Protocol
 import torch
 
 from jitlite.base import torch_internals
+from jitlite.base.dataclass_values import fields_of
 from jitlite.base.source import SourceRange
 from jitlite.frontend.emit.builder import Builder
 from jitlite.frontend.emit.casting_blocks import scope_of_switches
@@ -235,6 +236,13 @@ class Recorder:
             is_list = isinstance(T.without_none(value.type), T.ListType)
             found = self.builder.unpack_list(value, len(example)) if is_list else self.builder.unpack_tuple(value)
             yield from ((i, element, part) for i, (element, part) in enumerate(zip(found, example, strict=True)))
+
+    def fields(self, value: Value, example: object) -> Iterator[tuple[str, Value, object]]:
+        """The fields of an object of a dataclass that is like the example: name, value and example of each."""
+        assert isinstance(value.type, ClassType)
+        for name, part in (fields_of(example) or {}).items():
+            read = self.graph.insert("prim::GetAttr", [value], [value.type.attributes[name]], {"name": name})
+            yield name, read.output, part
 
     # -- calls of compiled functions and of Python
     def call(self, function: Function, arguments: Sequence[object]) -> Value | None:

@@ -37,9 +37,7 @@ class TracedObjects:
         """
         assert isinstance(value.type, T.ClassType)
         parts: dict[str, object] = {}
-        for name, field in (fields_of(example) or {}).items():
-            graph = self._recorder.graph
-            read = graph.insert("prim::GetAttr", [value], [value.type.attributes[name]], {"name": name}).output
+        for name, read, field in self._recorder.fields(value, example):
             if is_fixed(field):
                 self._check(value.type, name, read, field)
                 parts[name] = field
