@@ -313,12 +313,7 @@ class KernelState(Implementation):
             if torch_abi() is None:
                 self._abandon("no kernels here: torch is laid out in another way")
                 return None
-            kernel = lower(self.region, facts, self.name, self._gives_tuple, is_uniform=self.is_uniform)
-            hoist_packing(kernel)
-            reuse_memory(kernel)
-            if options.current().verify:
-                verify(kernel)
-            made = CompiledKernel(facts, kernel, self._may_be_unset)
+            made = self._lowered(facts)
             if not made.compile(quickly=self._is_quick_first):
                 self._abandon("no machine code here: llvmlite is missing, or does not work with this Python")
                 return None
@@ -342,6 +337,15 @@ class KernelState(Implementation):
             background.submit(self._improve_later, self._last)
         self._begin_race()
         return self._entry
+
+    def _lowered(self, facts: tuple[Fact, ...]) -> CompiledKernel:
+        """The kernel for facts, before it is compiled."""
+        kernel = lower(self.region, facts, self.name, self._gives_tuple, is_uniform=self.is_uniform)
+        hoist_packing(kernel)
+        reuse_memory(kernel)
+        if options.current().verify:
+            verify(kernel)
+        return CompiledKernel(facts, kernel, self._may_be_unset)
 
     def _tell_kernels(self) -> None:
         count = len(self.kernels)
