@@ -119,11 +119,7 @@ def check_trace_of(
 def copied(inputs: object) -> Any:
     """Inputs with tensors of their own."""
     if isinstance(inputs, torch.Tensor):
-        memory_format = torch.preserve_format if inputs.layout is torch.strided else None
-        made = inputs.detach().clone(memory_format=memory_format).requires_grad_(inputs.requires_grad)
-        if inputs.is_leaf and inputs.grad is not None:
-            made.grad = copied(inputs.grad)
-        return made
+        return _copied_tensor(inputs)
     if isinstance(inputs, Mapping):
         return type(inputs)((k, copied(v)) for k, v in inputs.items())  # type: ignore[call-arg]
     if isinstance(inputs, list | tuple):
@@ -131,6 +127,14 @@ def copied(inputs: object) -> Any:
         return type(inputs)(*parts) if hasattr(inputs, "_fields") else type(inputs)(parts)
     fields = fields_of(inputs)
     return inputs if fields is None else with_fields(inputs, copied(fields))
+
+
+def _copied_tensor(tensor: torch.Tensor) -> torch.Tensor:
+    memory_format = torch.preserve_format if tensor.layout is torch.strided else None
+    made = tensor.detach().clone(memory_format=memory_format).requires_grad_(tensor.requires_grad)
+    if tensor.is_leaf and tensor.grad is not None:
+        made.grad = _copied_tensor(tensor.grad)
+    return made
 
 
 def _run(function: Callable[..., object], inputs: object, what: str, difference: _Difference) -> list[torch.Tensor]:

@@ -45,18 +45,20 @@ def argument_type(example: object, name: str) -> Type:
         key = _key_type(example)
         if key is not None:
             return T.DictType.of(key, element)
-    fields = fields_of(example)
-    if fields is not None:
-        owner = class_type_of(example)
-        if owner is not None and set(fields) <= set(owner.attributes):
-            return owner
-    found = type_of_constant(example)
-    if found is None or tensors(example):
+    found = _class_of(example) or type_of_constant(example)
+    if found is None or (tensors(example) and not isinstance(found, T.ClassType)):
         raise NO_TRACE(
             f"{name}: a {type(example).__name__} can be no argument of a traced function",
             hint="take it apart: tensors, numbers, strings and None, and tuples, lists and dicts of these can",
         )
     return found
+
+
+def _class_of(example: object) -> Type | None:
+    """The class type of an object of a dataclass; None for anything else."""
+    fields = fields_of(example)
+    owner = None if fields is None else class_type_of(example)
+    return owner if fields is not None and owner is not None and set(fields) <= set(owner.attributes) else None
 
 
 def _types_of_elements(example: Sequence[object], name: str) -> list[Type]:

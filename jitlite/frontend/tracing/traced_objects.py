@@ -98,15 +98,13 @@ class TracedObjects:
         fields, owner = fields_of(result), class_type_of(result)
         if known is not None or fields is None or owner is None:
             return known
-        graph = self._recorder.graph
-        made = graph.insert("prim::CreateObject", [], [owner]).output
+        made = self._recorder.graph.insert("prim::CreateObject", [], [owner]).output
         for name, field in fields.items():
-            value = self._recorder.constant(field) if is_fixed(field) else value_of(field)
-            declared = owner.attributes.get(name)
-            if declared is None or not T.is_subtype(value.type, declared):
-                wanted = "nothing" if declared is None else declared.annotation
-                raise RuntimeError(
-                    f"'{name}' of the result is a {value.type.annotation}, and {owner.annotation} has {wanted}"
-                )
-            graph.insert("prim::SetAttr", [made, value], [], {"name": name})
+            self._set(made, owner, name, self._recorder.constant(field) if is_fixed(field) else value_of(field))
         return made
+
+    def _set(self, made: Value, owner: T.ClassType, name: str, value: Value) -> None:
+        declared = owner.attributes.get(name)
+        if declared is None or not T.is_subtype(value.type, declared):
+            raise RuntimeError(_UNLIKE.format(owner.annotation, name, declared and declared.annotation, value.type))
+        self._recorder.graph.insert("prim::SetAttr", [made, value], [], {"name": name})
