@@ -98,6 +98,8 @@ class _Session:
     def run(self) -> Any:
         """Call the function, tell the back end; gives what that makes of it."""
         self.backend.signature = self.signature
+        if isinstance(self.backend, GraphBackend):
+            declare_dataclasses([*(example for _, example in self.args), *self.kwargs.values()])
         fake_mode, sizes = self._fake_mode()
         with ExitStack() as stack:
             state = stack.enter_context(state_of(self.module, fake_mode))
@@ -142,8 +144,6 @@ class _Session:
         args = [prepare(example, name) for name, example in self.args]
         kwargs = {name: prepare(example, name) for name, example in self.kwargs.items()}
         given = [*zip((n for n, _ in self.args), args, strict=True), *kwargs.items()]
-        if isinstance(self.backend, GraphBackend):
-            declare_dataclasses(given)
         for name, example in given:
             self.signature.arguments += self.backend.add_argument(name, example)
         for argument in self.signature.arguments:

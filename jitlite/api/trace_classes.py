@@ -12,10 +12,14 @@ from jitlite.ir.compiling import compiling
 from jitlite.ir.types import ClassType
 
 
-def declare_dataclasses(value: object) -> None:
+def declare_dataclasses(value: object, within: tuple[int, ...] = ()) -> None:
     """Have a class type for each dataclass of which there is an object in a value.
 
+    Args:
+        within: the identities of what the value is part of.
+
     Raises:
+        RuntimeError: it is part of itself, as no input or result of a trace can be.
         CompileError: its `__init__` is not TorchScript.
     """
     if isinstance(value, Mapping):
@@ -30,7 +34,9 @@ def declare_dataclasses(value: object) -> None:
             _declare(type(value))
         parts = list(fields.values())
     for part in parts:
-        declare_dataclasses(part)
+        if id(part) in (*within, id(value)):
+            raise RuntimeError(f"a {type(part).__name__} that is part of itself cannot be traced")
+        declare_dataclasses(part, (*within, id(value)))
 
 
 def _declare(cls: type) -> None:

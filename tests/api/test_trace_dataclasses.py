@@ -220,3 +220,18 @@ class Counted:
 def test_a_list_that_is_empty_is_refused_as_elsewhere():
     with pytest.raises(RuntimeError, match=r"Counted.counts: .*must have elements"):
         jitlite.trace(lambda given: given.x + 1, (Counted(torch.ones(1)),))
+
+
+@dataclass
+class Linked:
+    x: Tensor
+    more: Optional[Pair] = None
+
+
+@pytest.mark.parametrize("level", ["python", "dispatcher"])
+def test_objects_that_are_part_of_themselves_are_refused(level):
+    linked = Linked(torch.ones(1))
+    linked.more = linked
+    for function, given in ((lambda given: given.x + 1, linked), (lambda x: linked, torch.ones(1))):
+        with pytest.raises(RuntimeError, match="a Linked that is part of itself cannot be traced"):
+            jitlite.trace(function, (given,), level=level)
