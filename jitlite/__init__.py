@@ -36,6 +36,7 @@ if TYPE_CHECKING:
         fuser,
         strict_fusion,
     )
+    from jitlite.api.on_cpu import on_cpu
     from jitlite.api.opnames import export_opnames
     from jitlite.api.optimize import optimize
     from jitlite.api.to_onnx import to_onnx
@@ -121,6 +122,7 @@ if not asks_for_doctor():  # the doctor has to speak where the rest cannot be im
                 "RecursiveScriptClass ScriptWarning _Await _fork _get_trace_graph _hide_source_ranges "
                 "_isinstance _script_if_tracing _set_fusion_strategy _wait fuser strict_fusion",
             "jitlite.api.from_exported": "from_exported",
+            "jitlite.api.on_cpu": "on_cpu",
             "jitlite.api.opnames": "export_opnames",
             "jitlite.api.compare": "compare",
             "jitlite.api.optimize": "optimize",
@@ -157,7 +159,7 @@ __all__ = [
     "enable_onednn_fusion", "export", "export_opnames", "fork", "freeze", "from_exported", "fuser", "ignore",
     "interface", "ir",
     "is_scripting", "is_tracing", "isinstance", "last_executed_gradient_graph",
-    "last_executed_optimized_graph", "load", "onednn_fusion_enabled",
+    "last_executed_optimized_graph", "load", "on_cpu", "onednn_fusion_enabled",
     "optimize", "optimize_for_inference", "optimized_execution", "overload", "overload_method", "passes",
     "post_mortem", "report", "report_run", "report_side_by_side", "run_frozen_optimizations", "save", "script",
     "script_if_tracing",

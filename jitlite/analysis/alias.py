@@ -271,10 +271,11 @@ class AliasDb(PointsTo):
             self._make(output)
 
     def _analyze_unknown(self, node: Node) -> None:
-        """It may write all it can reach, keep its inputs, and give anything."""
-        self._write(node, None)
-        for value in node.inputs:
-            self._write(node, value, deep=True)
+        """It may write all it can reach unless it says otherwise, keep its inputs, and give anything."""
+        if not effects.writes_nothing(node):
+            self._write(node, None)
+            for value in node.inputs:
+                self._write(node, value, deep=True)
         self._escape(node.inputs)
         for output in node.outputs:
             self._make(output)

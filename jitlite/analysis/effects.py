@@ -22,6 +22,11 @@ def effect_of(node: Node) -> Effect:
     return Effect.PURE if node.blocks and node.kind in structured else Effect.SIDE
 
 
+def writes_nothing(node: Node) -> bool:
+    """Is it known of a node with effects that it writes nothing that others have, and sets no mode?"""
+    return bool(node.attributes.get("writes_nothing"))
+
+
 def any_inside(node: Node, holds: Callable[[Node], bool]) -> bool:
     """Does `holds` hold for the node or one nested in it?"""
     if holds(node):

@@ -336,7 +336,7 @@ def _may_write(node: Node) -> bool:
 
 def _is_harmless(node: Node) -> bool:
     """Is the node known not to write anything that facts are about?"""
-    if node.has(Trait.KEEPS_FACTS):
+    if node.has(Trait.KEEPS_FACTS) or effects.writes_nothing(node):
         return True
     about = str(node.inputs[0].type) if node.inputs else ""
     if node.kind in ("prim::Enter", "prim::Exit") or (

@@ -382,7 +382,8 @@ def has_effects(graph: Graph) -> bool:
 
 
 def _nodes_with_effects(graph: Graph) -> Iterator[Node]:
-    return (n for n in graph.all_nodes() if effects.effect_of(n) in _SEEN and n.kind not in _UNSEEN)
+    found = (n for n in graph.all_nodes() if effects.effect_of(n) in _SEEN and n.kind not in _UNSEEN)
+    return (n for n in found if not effects.writes_nothing(n))
 
 
 def _seen_in(graph: Graph) -> str:

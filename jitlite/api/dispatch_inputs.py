@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from jitlite.base.dataclass_values import fields_of, with_fields
+from jitlite.base.errors.ways_out import NO_TRACE
 from jitlite.frontend.tracing.argument_trees import with_other_parts
 from jitlite.frontend.tracing.trace_backend import Sizes
 
@@ -91,6 +92,31 @@ def state_of(module: torch.nn.Module | None, fake_mode: Any) -> Iterator[State]:
     finally:
         for holder, key, tensor in exchanged:
             holder[key] = tensor
+
+
+@contextmanager
+def own_tensors(module: torch.nn.Module | None, state: State) -> Iterator[None]:
+    """Within the `with`, a module that has fake tensors has its own again, which nobody may write.
+
+    Raises:
+        CompileError: one has been written.
+    """
+    exchanged: list[tuple[dict[str, object], str, object]] = []
+    versions: list[tuple[str, torch.Tensor, int]] = []
+    for holder, key, _, name in [] if module is None else list(named_tensors(module)):
+        own = state[id(holder[key])][2] if id(holder[key]) in state else holder[key]
+        if own is not holder[key]:
+            exchanged.append((holder, key, holder[key]))
+            versions.append((name, own, -1 if own.is_inference() else own._version))
+            holder[key] = own
+    try:
+        yield
+    finally:
+        for holder, key, fake in exchanged:
+            holder[key] = fake
+    for name, own, version in versions:
+        if version not in (-1, own._version):
+            raise NO_TRACE(f"what on_cpu() leaves to Python writes {name}", hint="write it behind the block")
 
 
 def by_tensor(module: torch.nn.Module | None, state: State) -> Iterator[tuple[torch.Tensor, Any]]:

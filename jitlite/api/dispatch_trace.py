@@ -11,11 +11,12 @@ import importlib
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import torch
 
-from jitlite.api.dispatch_inputs import ExampleArguments, State, by_tensor, named_arguments, state_of
+from jitlite.api.dispatch_inputs import ExampleArguments, State, by_tensor, named_arguments, own_tensors, state_of
 from jitlite.api.trace_checks import check_trace_of
 from jitlite.api.trace_classes import declare_dataclasses
 from jitlite.api.traced_module import (
@@ -107,6 +108,7 @@ class _Session:
                 self.backend, state, keep=self.options.keep,
                 places=UserFrames(self.options.exclude, _traced_call.__code__),
                 functional=self.options.functional, sizes=sizes, with_gradients=bool(self.options.backward),
+                own_tensors=partial(own_tensors, self.module, state),
             )  # fmt: skip
             tracer.generator.own.watch(self.function)
             args, kwargs = self._arguments(tracer, fake_mode, sizes)

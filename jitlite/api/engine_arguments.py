@@ -10,6 +10,7 @@ from typing import cast
 import torch
 
 from jitlite.api.script import script
+from jitlite.base.source import CompileError
 from jitlite.engines.engine import Engine
 from jitlite.objects.function import ScriptFunction
 
@@ -19,18 +20,20 @@ def _wrong(name: str, expected: str, found: object) -> TypeError:
 
 
 def callable_model(model: object) -> Callable[..., object]:
-    """A model as what can be called: a module as it is, of a function its script.
+    """A model as what can be called: a module as it is, of a function its script if there is one.
 
     Raises:
         TypeError: it is neither.
-        CompileError: no script can be made of the function.
     """
     if isinstance(model, torch.nn.Module | ScriptFunction):
         return cast(Callable[..., object], model)
     if isinstance(model, type) or not callable(model):
         hint = "; call the class to make a module" if isinstance(model, type) else ""
         raise TypeError(f"model: expected an nn.Module or a function, got {_described(model)}{hint}")
-    return cast(Callable[..., object], script(model))
+    try:
+        return cast(Callable[..., object], script(model))
+    except CompileError:
+        return cast(Callable[..., object], model)  # Python that a trace may know
 
 
 def _described(value: object) -> str:

@@ -22,6 +22,7 @@ from jitlite.api.core_graphs import (
 from jitlite.api.script import script
 from jitlite.base import options
 from jitlite.base.records import Record
+from jitlite.base.source import CompileError
 from jitlite.engines.engine import Engine, EngineRefusal, OperatorSet
 from jitlite.engines.group_cache import INFERENCE, GroupCache
 from jitlite.engines.running import GroupUse
@@ -127,24 +128,26 @@ class VariantMaker(Record):
     def make(self, args: Sequence[Any]) -> Variant | str:
         """The variant for arguments like these; why there is none."""
         try:
-            if self.limits.engine.operators is OperatorSet.ANY:
-                return self._of_script(args)
-            return self._of_trace(args)
+            scripted = self._of_script() if self.limits.engine.operators is OperatorSet.ANY else None
+            return self._of_trace(args) if scripted is None else scripted
         except Exception as why:  # of the model, of the recording, of the engine's `supports`
             if options.current().engine_errors == "raise" and not isinstance(why, EngineRefusal):
                 raise
             lines = str(why).strip().splitlines() or [""]
             return lines[0] if isinstance(why, EngineRefusal) else f"{type(why).__name__}: {lines[0]}"
 
-    def _of_script(self, args: Sequence[object]) -> Variant:
-        """The graph of the script, as it is for all arguments."""
+    def _of_script(self) -> Variant | None:
+        """The graph of the script, as it is for all arguments; None where there is no script."""
         original = self.original
         owner: tuple[object, ...] = ()
         if isinstance(original, torch.nn.Module):
-            module = original if isinstance(original, ScriptModule) else script(original)
+            try:
+                module = original if isinstance(original, ScriptModule) else script(original)
+            except CompileError:
+                return None
             original, owner = module.forward, (module,)
         if not isinstance(original, ScriptFunction):
-            raise EngineRefusal("it is no function of one graph")
+            return None
         graph = original.graph.copy()
         run(graph, "inline")
         return self._variant(original.name, owner, graph, original.__jitlite_function__.schema)

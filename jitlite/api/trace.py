@@ -98,7 +98,7 @@ def trace(
     check_shapes: bool = False,
     level: str = "python",
     halves_as_float: bool = False,
-    **options: object,
+    **options: Any,
 ) -> Any:
     """Record what a function or module does with example inputs: a function or module that does it with any inputs.
 

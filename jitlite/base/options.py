@@ -57,7 +57,7 @@ ENGINE_ERRORS = ("fallback", "raise")
 NATIVE = ("auto", "now", "off")
 
 
-def _switch(default: Any, variable: str, read: Callable[[str], Any], doc: str) -> Any:
+def _switch(default: object, variable: str, read: Callable[[str], Any], doc: str) -> Any:
     return field(default=default, metadata={"variable": variable, "read": read, "doc": doc})
 
 

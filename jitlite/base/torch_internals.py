@@ -455,8 +455,8 @@ USED_IN_PLACE: dict[str, tuple[str, ...]] = {
     "classes of torch, and trees of values": (
         "torch._C.TensorBase", "torch._ops.OpOverload", "torch._ops.OpOverloadPacket", "torch._ops.HigherOrderOperator",
         "torch.utils._python_dispatch.TorchDispatchMode", "torch.utils._pytree", "torch.utils._pytree.GetAttrKey",
-        "torch.utils._pytree.KeyEntry", "torch.utils._pytree.SUPPORTED_NODES", "torch.utils._pytree.keystr",
-        "torch.utils._pytree.register_pytree_node", "torch.utils._pytree.tree_flatten",
+        "torch.utils._pytree.KeyEntry", "torch.utils._pytree.SUPPORTED_NODES", "torch.utils._pytree.TreeSpec",
+        "torch.utils._pytree.keystr", "torch.utils._pytree.register_pytree_node", "torch.utils._pytree.tree_flatten",
         "torch.utils._pytree.tree_flatten_with_path", "torch.utils._pytree.tree_map",
         "torch.utils._pytree.tree_map_only", "torch.utils._pytree.tree_unflatten", "torch._C.Future",
     ),

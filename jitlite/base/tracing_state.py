@@ -5,10 +5,12 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Protocol
 
 import torch
+
+from jitlite.base.records import Record
 
 
 class SeedListener(Protocol):
@@ -16,6 +18,22 @@ class SeedListener(Protocol):
 
     def check(self) -> None: ...
     def note(self) -> None: ...
+
+
+class PythonRun(Record):
+    """Python that has been run, which is a function of numbers and tensors for tensors.
+
+    Attributes:
+        name: what the node is to be called.
+        function: called with the arguments, it gives a tuple of tensors; None if there are none.
+        arguments: as the trace has them.
+        results: what it has given, as the trace is to go on with them.
+    """
+
+    name: str
+    function: Callable[..., object]
+    arguments: Sequence[object]
+    results: Sequence[torch.Tensor]
 
 
 class Listener(Protocol):
@@ -36,7 +54,8 @@ class Listener(Protocol):
     def generator(self) -> SeedListener: ...
     def called(self, op: object, args: Sequence[object], kwargs: Mapping[str, object]) -> Any: ...
     def call_function(self, function: Any, arguments: Sequence[Any], run: Callable[[], Any]) -> Any: ...
-    def call_python(self, name: str, function: Callable[..., object], arguments: Sequence[object]) -> Any: ...
+    def call_python(self, name: str, function: Callable[..., object], arguments: Sequence[object]) -> object: ...
+    def record_python(self, run: PythonRun) -> list[torch.Tensor]: ...
     def call_module(self, module: torch.nn.Module, args: Sequence[object], kwargs: Mapping[str, object]) -> Any: ...
     def asked_for(self, tensor: torch.Tensor, number: object, what: str) -> None: ...
     def same_memory(self, tensor: torch.Tensor, other: torch.Tensor, *, detached: bool = True) -> None: ...
@@ -45,6 +64,8 @@ class Listener(Protocol):
     def size(self, tensor: torch.Tensor, dim: int, number: int) -> Any: ...
     def numel(self, tensor: torch.Tensor, number: int) -> Any: ...
     def not_recording(self) -> Any: ...
+    @property
+    def own_tensors(self) -> Callable[[], AbstractContextManager[None]]: ...
 
 
 class _Current(threading.local):

@@ -64,12 +64,12 @@ def differentiable(
     apart = [i for i in tensors if i not in reached]  # autograd would go on to what made them, with nothing to do there
     apply = _node(forward, backward, usual or backward, gradient, without)
 
-    def run_plain(*inputs: Any) -> Any:
+    def run_plain(*inputs: object) -> Any:
         return forward(*inputs)
 
     if total != real:
 
-        def run_plain(*inputs: Any) -> Any:
+        def run_plain(*inputs: object) -> Any:
             outputs = forward(*inputs)
             return outputs[0] if real == 1 else outputs[:real]
 
@@ -261,7 +261,7 @@ def _node(forward: Runner, backward: Runner, usual: Runner, gradient: Gradient, 
     apply = node_of(Layout(gradient), backward, usual, without)
     single = len(gradient.f.outputs) == 1
 
-    def run_and_record(*inputs: Any) -> Any:
+    def run_and_record(*inputs: object) -> Any:
         with torch.no_grad():
             outputs = forward(*inputs)
         return apply((outputs,) if single else outputs, *inputs)
@@ -398,6 +398,6 @@ def _unpacked(saved: Any, error: Exception) -> torch.Tensor:
     return found
 
 
-def _kept(value: Any) -> Any:
+def _kept(value: object) -> Any:
     """The value as it is now: lists may be changed before the backward pass."""
     return list(value) if type(value) is list else value

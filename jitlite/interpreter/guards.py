@@ -133,7 +133,7 @@ def _size_conditions(sizes: Sequence[int | None], value: str) -> list[str]:
 
 
 def _tensor_conditions(t: T.TensorType, value: str, names: dict[str, object]) -> list[str]:
-    def name(of: Any) -> str:
+    def name(of: object) -> str:
         found = next((n for n, v in names.items() if v is of or (type(v) is type(of) and v == of)), None)
         if found is None:
             found = f"c{len(names)}"

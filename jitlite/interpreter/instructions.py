@@ -158,7 +158,7 @@ def DROPR(frame: CallFrame, x: int, n: int) -> None:
 
 
 @instruction(x=Operand.CONSTANT, pushes=1)
-def LOADC(frame: CallFrame, x: Any, n: int) -> None:
+def LOADC(frame: CallFrame, x: object, n: int) -> None:
     """Push constant X."""
     frame.stack.append(x)
 
@@ -344,13 +344,13 @@ def NAMED_TUPLE_CONSTRUCT(frame: CallFrame, x: Any, n: int) -> None:
 
 
 @instruction(x=Operand.TYPE, n=Operand.NUMBER, pops=N, pushes=1)
-def LIST_CONSTRUCT(frame: CallFrame, x: Any, n: int) -> None:
+def LIST_CONSTRUCT(frame: CallFrame, x: object, n: int) -> None:
     """Make a list of N values."""
     frame.stack.append(pop_several(frame.stack, n))
 
 
 @instruction(x=Operand.TYPE, n=Operand.NUMBER, pops=N, pushes=1)
-def DICT_CONSTRUCT(frame: CallFrame, x: Any, n: int) -> None:
+def DICT_CONSTRUCT(frame: CallFrame, x: object, n: int) -> None:
     """Make a dict of N/2 keys and values, alternating; a later key wins."""
     values = pop_several(frame.stack, n)
     frame.stack.append(dict(zip(values[::2], values[1::2], strict=True)))

@@ -74,7 +74,10 @@ _KINDS: dict[str, tuple[Test, str]] = {
 }
 
 _NAMED = {"name": "str"}
-_CALLED = {"name": "str", "callable": "callable", "scalars": "tuple", "fallback": "flag", "module": "str"}
+_CALLED = {
+    "name": "str", "callable": "callable", "scalars": "tuple", "fallback": "flag", "module": "str",
+    "writes_nothing": "flag",
+}  # fmt: skip
 _GROUP = {"Subgraph": "graph"}
 
 _DECLARED: dict[str, dict[str, str]] = {

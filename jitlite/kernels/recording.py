@@ -364,7 +364,7 @@ def _recorded(gradient: Gradient, passes: _Passes, general: Runner, usual: Runne
     reached = {*gradient.df_output_vjps, *gradient.df_input_captured_inputs}
     apart = [i for i in range(len(gradient.f.inputs)) if i not in reached]
 
-    def call(*inputs: Any) -> Any:
+    def call(*inputs: object) -> Any:
         if held and any(constant.requires_grad for constant in held):
             return None  # they have no place among the inputs of the node
         set_enabled(False)

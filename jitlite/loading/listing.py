@@ -330,7 +330,7 @@ class _ListedName:
         self.module = module
         self.name = name
 
-    def call(self, argument: Any) -> Any:
+    def call(self, argument: object) -> Any:
         arguments = argument if isinstance(argument, tuple) else (argument,)
         if self.name.startswith("_rebuild_"):
             return TensorRecord(self.name, arguments)

@@ -179,7 +179,7 @@ class PickledCall:
         self.function = function
         self.spread = spread
 
-    def call(self, argument: Any) -> Any:
+    def call(self, argument: object) -> Any:
         if not self.spread:
             return self.function(argument)
         if not isinstance(argument, tuple):
@@ -284,7 +284,7 @@ class _ObjectClass(PickledCall):
     def _member(self) -> str:
         return self.objects.member
 
-    def _set(self, made: Any, name: str, value: object) -> None:
+    def _set(self, made: object, name: str, value: object) -> None:
         vars(made)[name] = value
 
     def _run_setter(self, made: object, state: object) -> None:
@@ -364,7 +364,7 @@ class _CustomClass(PickledCall):
             hint=f"if you trust the archive, allow the library by name: load(file, allow=['{library}'])",
         )  # fmt: skip
 
-    def build(self, state: Any) -> Any:
+    def build(self, state: object) -> Any:
         if not self.is_trusted:
             self._check(state)
         make: Any = torch.ScriptObject

@@ -188,7 +188,7 @@ class Setter:
     def _method(self, name: str) -> Callable[..., Any]:
         run = call_method(name, self._run)
 
-        def call(owner: Any, *arguments: object) -> Any:
+        def call(owner: object, *arguments: object) -> Any:
             if isinstance(owner, torch.ScriptObject):
                 raise _Refused(f"it calls the method '{name}' of an object in C++")
             return run(owner, *arguments)

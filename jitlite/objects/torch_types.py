@@ -57,7 +57,7 @@ class View:
         return getattr(self.inner, name)
 
 
-def unwrap(seen: Any) -> Any:
+def unwrap(seen: object) -> Any:
     """The object behind a view; anything else itself."""
     return seen.inner if isinstance(seen, View) else seen
 
@@ -210,7 +210,7 @@ class TensorTypeView(TypeView, of=T.TensorType):
     def with_dtype(self, dtype: torch.dtype | None) -> TensorTypeView:
         return self._with(dtype=dtype)
 
-    def _with(self, **changes: Any) -> TensorTypeView:
+    def _with(self, **changes: object) -> TensorTypeView:
         names = ("dtype", "sizes", "strides", "device", "requires_grad", "symbols")
         return TensorTypeView(T.TensorType.of(**{n: getattr(self.inner, n) for n in names} | changes))
 
@@ -240,7 +240,7 @@ class _OfMade(type):
     def __instancecheck__(cls, instance: object) -> bool:
         return isinstance(unwrap(instance), cls.made)
 
-    def __call__(cls, *parts: Any) -> TypeView:
+    def __call__(cls, *parts: object) -> TypeView:
         given = [list(map(unwrap, p)) if isinstance(p, list | tuple) else unwrap(p) for p in parts]
         for part in (t for p in given for t in (p if isinstance(p, list) else [p])):
             if not isinstance(part, Type | str):
@@ -341,5 +341,5 @@ TYPES: dict[str, type] = {
 """Classes of types by their names in `torch._C`."""
 
 
-def view_type(t: Any) -> TypeView:
+def view_type(t: object) -> TypeView:
     return TensorTypeView(unwrap(t)) if isinstance(unwrap(t), T.TensorType) else TypeView(unwrap(t))

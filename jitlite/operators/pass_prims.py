@@ -158,7 +158,7 @@ def mm_batch_side(single: _Tensor, *others: _Tensor, side: int) -> tuple[_Tensor
     Effect.SIDE,
     traits=(Trait.KEEPS_FACTS, Trait.REFUSED_IN_ARCHIVES, Trait.PROFILES),
 )
-def profile(*values: Any, record: Callable[[Any], object] | None = None) -> Any:
+def profile(*values: object, record: Callable[[Any], object] | None = None) -> Any:
     """The value itself; the profile that the node belongs to, if any, sees it."""
     if record is not None:
         record(values[0] if values else None)
@@ -167,7 +167,7 @@ def profile(*values: Any, record: Callable[[Any], object] | None = None) -> Any:
 
 @op("prim::TypeCheck(...) -> ...", Effect.SIDE, traits=(Trait.KEEPS_FACTS,))
 @op("prim::RequiresGradCheck(...) -> ...", Effect.SIDE, traits=(Trait.KEEPS_FACTS,))
-def type_check(*tensors: Any, types: Sequence[Type]) -> tuple[Any, ...]:
+def type_check(*tensors: object, types: Sequence[Type]) -> tuple[Any, ...]:
     """The tensors themselves, and whether all are of these types: then code made for the types may be run on them."""
     return *tensors, all(value_has_type(v, t) for v, t in zip(tensors, types, strict=True))
 

@@ -259,7 +259,7 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if name in Trait.GIVES_CONTIGUOUS.kinds:
             self._fresh.update(node.outputs)
 
-    def _result(self, output: Value, part: Any) -> None:
+    def _result(self, output: Value, part: object) -> None:
         if isinstance(part, torch.Tensor):
             output.type = _type_of(part)
             self._bind(part, output)

@@ -7,7 +7,7 @@ from typing import Any
 from jitlite.ir.values import special_method
 
 
-def enter_context(entered: list[Any], manager: Any) -> Any:
+def enter_context(entered: list[Any], manager: object) -> Any:
     """Enter a context manager and note it as the last one entered."""
     result = special_method(manager, "__enter__")()
     entered.append(manager)

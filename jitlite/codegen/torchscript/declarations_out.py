@@ -28,7 +28,7 @@ _FULL_BACKWARD = "_is_full_backward_hook"
 """An attribute that every nn.Module has, which scripts do not see and torch.jit writes."""
 
 
-def write_declaration(file: SourceFile, named: Any) -> None:
+def write_declaration(file: SourceFile, named: object) -> None:
     """Write what a name means.
 
     Raises:

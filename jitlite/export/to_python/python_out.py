@@ -201,7 +201,7 @@ class _Declarations:
         while self.file.pending:
             self.write(self.file.pending.pop(0))
 
-    def write(self, named: Any) -> None:
+    def write(self, named: object) -> None:
         """Write the declaration of one thing."""
         for kind, write in _WRITERS:
             if isinstance(named, kind):

@@ -264,7 +264,7 @@ def _jit_form(found: object, name: str) -> Meaning | None:
         return Meaning(Kind.FORM, found, _JIT_FORMS[name])
     if name in Spelling.PRIVATE_FUNCTION.kind_of:
         return Meaning(Kind.OPERATOR, found, Spelling.PRIVATE_FUNCTION.kind_of[name])
-    return Meaning(Kind.CONTEXT, StrictFusion, name) if name == "strict_fusion" else None
+    return Meaning(Kind.CONTEXT, StrictFusion, name) if name in ("strict_fusion", "on_cpu") else None
 
 
 def _lives_in(found: object, homes: tuple[str, ...]) -> bool:

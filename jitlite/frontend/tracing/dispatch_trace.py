@@ -10,10 +10,8 @@ kernel of `detach`, with autograd's keys excluded; the others do not, and are th
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
-from types import FrameType
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
@@ -23,6 +21,21 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from jitlite.base import torch_internals
 from jitlite.base.errors.ways_out import NO_TRACE, SYMBOLIC_SIZE
 from jitlite.base.source import CompileError
+from jitlite.base.tracing_state import PythonRun
+from jitlite.frontend.tracing.dispatched_calls import (
+    PythonOfKinds,
+    as_recorded,
+    asks_for_array,
+    asks_for_contents,
+    by_schema,
+    depends_on_data,
+    is_below_autograd,
+    is_fake,
+    is_module,
+    is_printing,
+    kinds_of,
+    unfit_python,
+)
 from jitlite.frontend.tracing.functional_values import FunctionalValues
 from jitlite.frontend.tracing.kept_operators import composite
 from jitlite.frontend.tracing.places_in_memory import storage_of
@@ -30,10 +43,9 @@ from jitlite.frontend.tracing.random_state import GeneratorState
 from jitlite.frontend.tracing.trace_aliases import Aliases, Origin
 from jitlite.frontend.tracing.trace_backend import Location, Mutation, Sizes, TensorArgument, TraceBackend, Traced
 from jitlite.frontend.tracing.trace_places import UserFrames
-from jitlite.frontend.tracing.trace_values import Paused, in_schema_order, tensors, written
+from jitlite.frontend.tracing.trace_values import Paused, in_schema_order, tensors
 from jitlite.ir.traits import Spelling, Trait
 from jitlite.ir.unit import Function
-from jitlite.ir.values import CLASS_TYPE
 
 _aten = torch.ops.aten
 _WAY_OUT = (
@@ -42,9 +54,6 @@ _WAY_OUT = (
 )
 _COPYING = frozenset({_aten.clone.default, _aten._to_copy.default, _aten._unsafe_view.default})
 """Operators that give copies of what may not have to be copied if it has other strides."""
-_DATA_ERRORS = ("DataDependentOutputException", "DynamicOutputShapeException", "GuardOnDataDependentSymNode",
-                "UnsupportedOperatorException")  # fmt: skip
-"""What fake tensors raise where they would need contents."""
 
 
 class DispatchTracer:
@@ -59,6 +68,7 @@ class DispatchTracer:
         functional: tell of no writes; see `functional_values.py`.
         sizes: the symbols of sizes, None where all are fixed.
         with_gradients: the backward pass is part of the trace, through all functions.
+        own_tensors: lets the traced module have its own tensors in place of fake ones.
     """
 
     def __init__(
@@ -71,8 +81,10 @@ class DispatchTracer:
         functional: bool = False,
         sizes: Sizes | None = None,
         with_gradients: bool = False,
+        own_tensors: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
         self.backend = backend
+        self.own_tensors = own_tensors
         self.location = Location()
         self.op: object = None
         self.paused = 0
@@ -129,7 +141,7 @@ class DispatchTracer:
                 self.location.range,
                 hint="make it an argument or a parameter, or detach it",
             )
-        if _is_fake(tensor):
+        if is_fake(tensor):
             raise NO_TRACE(
                 "a fake tensor that is no argument has no contents to be a constant of the trace",
                 self.location.range,
@@ -141,10 +153,10 @@ class DispatchTracer:
     def dispatched(self, op: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> object:
         """Run an operator that has reached the dispatcher, and record it."""
         if self.paused:
-            self._depends_on_data |= _depends_on_data(op, args)
-            self._inside += _as_recorded(op, in_schema_order(op, args, kwargs))[1]
+            self._depends_on_data |= depends_on_data(op, args)
+            self._inside += as_recorded(op, in_schema_order(op, args, kwargs))[1]
             return op(*args, **kwargs)
-        if op is _aten.detach.default and not _is_below_autograd():
+        if op is _aten.detach.default and not is_below_autograd():
             copy = op(*args)
             self.values.same(args[0], copy)
             return copy
@@ -189,14 +201,14 @@ class DispatchTracer:
         given = [self.operand(a) for a in in_schema_order(op, args, kwargs)]
         result = self._run(op, args, kwargs)
         self.generator.note()
-        self._finish_call(op, args, kwargs, given, result, _depends_on_data(op, args))
+        self._finish_call(op, args, kwargs, given, result, depends_on_data(op, args))
         return result
 
     def _run(self, op: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         try:
             return op(*args, **kwargs)
         except Exception as error:
-            if type(error).__name__ not in _DATA_ERRORS:
+            if not asks_for_contents(error):
                 raise
             raise self._refusal(f"{op.name()} on a fake tensor", "what it gives depends on contents") from error
 
@@ -210,8 +222,8 @@ class DispatchTracer:
     def _finish_call(
         self, op: Any, args: Sequence[Any], kwargs: Mapping[str, Any], given: list[Any], result: Any, on_data: bool
     ) -> None:
-        op, changed = _as_recorded(op, in_schema_order(op, args, kwargs))
-        results = _by_schema(op, result)
+        op, changed = as_recorded(op, in_schema_order(op, args, kwargs))
+        results = by_schema(op, result)
         self._follow_grad_mode()
         varies = self._varies([*args, kwargs]) or torch.Tag.nondeterministic_seeded in op.tags
         self.values.record(op, given, changed, results)
@@ -284,7 +296,7 @@ class DispatchTracer:
     # -- contents
     def _answer(self, op: object, args: Sequence[object], kwargs: Mapping[str, object], what: str) -> object:
         """Python asks for contents: it gets those that are the same in each call."""
-        if self._varies(args) and not _is_printing():
+        if self._varies(args) and not is_printing():
             raise self._refusal("the trace", f"Python asks a tensor for {what}, which depends on the inputs")
         return self._run(op, args, kwargs)
 
@@ -298,14 +310,14 @@ class DispatchTracer:
             CompileError: they depend on the inputs.
         """
         self.locate()
-        if self._varies([tensor]) and not _is_printing():
+        if self._varies([tensor]) and not is_printing():
             told = what or "Python index"
             raise self._refusal("the trace", f"Python asks a tensor for a {told}, which depends on the inputs")
 
     def _lift(self, made: torch.Tensor, result: torch.Tensor) -> torch.Tensor:
         """A tensor that has been made of Python's numbers: a new one in each call."""
         # modes of the trace, such as the one that makes fake tensors, shall not have a part in it
-        with torch.no_grad(), nullcontext() if _is_fake(made) else torch_internals.no_dispatch():
+        with torch.no_grad(), nullcontext() if is_fake(made) else torch_internals.no_dispatch():
             contents = made.detach().clone()
         constant = self.backend.add_constant(contents)
         given = [Traced(constant, contents), None]
@@ -324,7 +336,7 @@ class DispatchTracer:
         self.locate()
         recorded = None
         if not self.with_gradients:
-            given = pytree.tree_map(self._call_operand, list(arguments), is_leaf=_is_module)
+            given = pytree.tree_map(self._call_operand, list(arguments), is_leaf=is_module)
             self._inside = []
             with self.not_recording():
                 result = run()
@@ -360,6 +372,42 @@ class DispatchTracer:
                 hint="trace with backward=True, or under torch.no_grad() for inference",
             )  # fmt: skip
         return self._bind_call(name, arguments, result, recorded)
+
+    def record_python(self, run: PythonRun) -> list[torch.Tensor]:
+        """Note that Python has been run; gives the results to go on with, whose dtypes and sizes calls must have.
+
+        Raises:
+            CompileError: where the trace can have no such call.
+        """
+        self.locate()
+        is_foreign = any(self.values.is_known(t) or id(t) in self._state for t in self._inside)
+        gradients = self.with_gradients and any(r.requires_grad for r in run.results)
+        if is_foreign or gradients:
+            raise unfit_python(run.name, self.location, gradients=gradients)
+        self._inside = []
+        self._follow_grad_mode()
+        checked = PythonOfKinds(run.name, run.function, kinds_of(run.results))
+        given = [self._call_operand(a) for a in run.arguments]
+        recorded = self.backend.call_python(run.name, checked, given, tuple(run.results))
+        if recorded is None:
+            raise NO_TRACE(
+                f"the back end {type(self.backend).__name__} has no calls of Python, as {run.name} under on_cpu() is",
+                self.location.range, hint="trace the parts before and behind it",
+            )  # fmt: skip
+        self._bind_call(run.name, run.arguments, list(run.results), recorded)
+        for result in run.results:
+            self._require_sizes(run.name, result)
+        return list(run.results)
+
+    def _require_sizes(self, name: str, result: torch.Tensor) -> None:
+        """Let calls raise where what Python gives has other sizes than when traced."""
+        traced = Traced(self.values.value_of(result), result)
+        for dim, size in enumerate(result.shape):
+            wanted = self.operand(size)
+            own = self.backend.add_size(traced, dim)
+            equal = self.backend.compute("aten::eq", [own, wanted.value if isinstance(wanted, Traced) else wanted])
+            told = f"what {name} gives has another size {dim} than when traced, {size}"
+            self.backend.check(equal, f"{self.location}: {told}; trace it again for others")
 
     def assume_no_gradients(self, what: str) -> None:
         """Note that the trace is wrong for inputs that require grad, because of `what`."""
@@ -440,59 +488,6 @@ class _PausedDispatch(Paused):
 
     def __exit__(self, kind: object, error: BaseException | None, at: object) -> None:
         super().__exit__(kind, error, at)
-        if type(error).__name__ in _DATA_ERRORS or (isinstance(error, RuntimeError) and ".numpy()" in str(error)):
+        if error is not None and (asks_for_contents(error) or asks_for_array(error)):
             self._tracer.locate()
             raise self._tracer._refusal("the trace on fake tensors", "Python asks a tensor for its contents") from error
-
-
-def _is_printing() -> bool:
-    """Is it for the text of a tensor that Python asks?"""
-    printer = torch_internals.printer_of_tensors.__file__
-    frame: FrameType | None = sys._getframe(2)
-    while frame is not None and frame.f_code.co_filename != printer:
-        frame = frame.f_back
-    return frame is not None
-
-
-def _is_below_autograd() -> bool:
-    """Are autograd's kernels behind us, as within the kernel of an operator that the user called?"""
-    key = torch_internals.dispatch_key("ADInplaceOrView")
-    return bool(torch_internals.is_key_excluded(key))
-
-
-def _is_fake(tensor: torch.Tensor) -> bool:
-    return type(tensor).__name__ == "FakeTensor"
-
-
-def _is_module(value: object) -> bool:
-    return isinstance(value, torch.nn.Module) and CLASS_TYPE in vars(value)
-
-
-def _by_schema(op: Any, result: Any) -> list[Any]:
-    """What an operator has given, by the results of its schema."""
-    match len(op._schema.returns):
-        case 0:
-            return []
-        case 1:
-            return [result]
-        case _:
-            return list(result)
-
-
-def _as_recorded(op: object, given: Sequence[object]) -> tuple[Any, list[torch.Tensor]]:
-    """The operator as it is recorded, and the tensors that it writes.
-
-    `native_batch_norm` writes running statistics without saying so; there is another that says so.
-    """
-    if op is _aten.native_batch_norm.default and given[5] and given[3] is not None:
-        op = _aten._native_batch_norm_legit.default
-    return op, tensors(written(op, given))
-
-
-def _depends_on_data(op: Any, args: Sequence[Any]) -> bool:
-    """Does the size of what the operator gives depend on contents?"""
-    if torch.Tag.dynamic_output_shape not in op.tags:
-        return False
-    if op in (_aten.index.Tensor, _aten._unsafe_index.Tensor):
-        return any(i is not None and i.dtype in (torch.bool, torch.uint8) for i in args[1])
-    return True

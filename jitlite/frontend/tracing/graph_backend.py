@@ -17,6 +17,7 @@ import torch
 from jitlite.base.errors.ways_out import NO_TRACE
 from jitlite.base.records import Record
 from jitlite.frontend.tracing.argument_types import argument_type, computed, number_for_tensor
+from jitlite.frontend.tracing.dispatched_calls import PythonOfKinds
 from jitlite.frontend.tracing.recorded_modes import ContextRecorder
 from jitlite.frontend.tracing.recorder import Path, Recorder
 from jitlite.frontend.tracing.trace_backend import Location, TensorArgument, TraceBackend, Traced
@@ -244,10 +245,13 @@ class GraphBackend(TraceBackend):
         parts: Any = results if is_tuple else (results,)
         if not all(isinstance(p, torch.Tensor) for p in parts):
             return None
-        t = T.TupleType.of([T.TENSOR] * len(parts)) if is_tuple else T.TENSOR
+        types = [T.TENSOR] * len(parts)
+        if isinstance(function, PythonOfKinds):
+            types = [T.TensorType.of(dtype, [None] * rank, None, device) for dtype, device, rank in function.kinds]
+        t = types[0] if not is_tuple else T.TupleType.of(types) if parts else T.NONE
         free = {i: self.recorder.argument(a, T.ANY) for i, a in enumerate(args) if isinstance(a, Traced)}
         value = self.recorder.call_python(name, function, args, free, t)
-        return self.builder.unpack_tuple(value) if is_tuple else [value]
+        return self.builder.unpack_tuple(value) if is_tuple and parts else [value][: len(parts)]
 
     # -- sizes
     def add_size(self, source: Traced, dim: int) -> Value:

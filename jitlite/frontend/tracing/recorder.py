@@ -290,6 +290,8 @@ class Recorder:
         node = self.graph.create("prim::PythonOp", free.values(), [t])
         node.attributes["name"] = name
         node.attributes["callable"] = _with_fixed(function, fixed, list(free))
+        if getattr(function, "writes_nothing", False):
+            node.attributes["writes_nothing"] = 1
         return self.place(node).output
 
 

@@ -16,11 +16,13 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
 
 from jitlite.base.dataclass_values import fields_of
+from jitlite.base.tracing_state import PythonRun
 from jitlite.frontend.tracing.random_state import GeneratorState
 from jitlite.frontend.tracing.recorded_modes import ModeRecorder
 from jitlite.frontend.tracing.recorder import Path
@@ -287,6 +289,10 @@ class Tracer(TracedValues):
         self.bind(tensor, value)
         return tensor
 
+    def own_tensors(self) -> AbstractContextManager[None]:
+        """Within the `with`, the traced module has its own tensors, as always."""
+        return nullcontext()
+
     def not_recording(self) -> Paused:
         """Within the `with`, operators just run."""
         return Paused(self)
@@ -320,12 +326,7 @@ class Tracer(TracedValues):
         """Call a function that stays Python's, and record that; it gives a tensor, or a tuple of tensors."""
         self.recorder.locate(self._lines.of_user())
         self._modes.follow()
-        fixed = [plain(a) for a in arguments]
-        free = {
-            i: self.recorder.argument(a, T.ANY)
-            for i, a in enumerate(arguments)
-            if isinstance(a, torch.Tensor) or node_of(a) is not None
-        }
+        fixed, free = self._python_arguments(arguments)
         with self.not_recording():
             result = function(*fixed)
         t = input_type(result)
@@ -334,6 +335,25 @@ class Tracer(TracedValues):
         is_written = self.out_of_place and any(result is a for a in arguments)
         value = self.recorder.call_python(name, _refused(name) if is_written else function, fixed, free, t)
         return self._take_apart_result(value, result)
+
+    def record_python(self, run: PythonRun) -> list[torch.Tensor]:
+        """Note that Python has been run; gives the results to go on with."""
+        self.recorder.locate(self._lines.of_user())
+        self._modes.follow()
+        fixed, free = self._python_arguments(run.arguments)
+        t = T.TupleType.of([T.TENSOR] * len(run.results)) if run.results else T.NONE
+        value = self.recorder.call_python(run.name, run.function, fixed, free, t)
+        parts = self.builder.unpack_tuple(value) if run.results else []
+        return [self._take_apart_result(part, r) for part, r in zip(parts, run.results, strict=True)]
+
+    def _python_arguments(self, arguments: Sequence[object]) -> tuple[list[object], dict[int, Value]]:
+        """What Python is called with in the trace, and the values of what differs from run to run, by position."""
+        free = {
+            i: self.recorder.argument(a, T.ANY)
+            for i, a in enumerate(arguments)
+            if isinstance(a, torch.Tensor) or node_of(a) is not None
+        }
+        return [plain(a) for a in arguments], free
 
     def call_function(self, function: Function, arguments: Sequence[object], run: Callable[[], object]) -> object:
         """Run a compiled function and record the call; where it cannot be recorded, what it does is."""
@@ -370,7 +390,7 @@ class Tracer(TracedValues):
         owner = None if self.recorder.owner is None else self.recorder.owner.type
         return self._calls.become_methods(owner, self.recorder.attributes) if isinstance(owner, ClassType) else []
 
-    def _take_apart_result(self, value: Value, result: object) -> object:
+    def _take_apart_result(self, value: Value, result: Any) -> Any:
         if type(result) in (int, float, bool):
             return self._number(value, result)
         if isinstance(result, list | tuple | dict) and not result:
