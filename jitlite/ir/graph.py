@@ -685,14 +685,15 @@ class Graph:
     def _repr_html_(self) -> str:
         return graph_html(self)
 
-    def to_text(self, *, ranges: bool = True, examples: bool = False) -> str:
+    def to_text(self, *, ranges: bool = True, examples: bool = False, most_nodes: int | None = None) -> str:
         """The graph in TorchScript's text form.
 
         Args:
             ranges: add `# file:line:column` comments.
             examples: show, in a trace, the types that the tensors had when it was recorded.
+            most_nodes: show no more than these, and count the rest.
         """
-        return graph_text(self, ranges, examples)
+        return graph_text(self, ranges, examples, most_nodes)
 
 
 def _spread(node: Node) -> None:

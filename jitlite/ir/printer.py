@@ -103,12 +103,29 @@ def hiding_ranges() -> Iterator[None]:
         _ranges_shown.reset(token)
 
 
-def graph_text(graph: PrintedGraph, ranges: bool = True, examples: bool = False) -> str:
+def graph_text(graph: PrintedGraph, ranges: bool = True, examples: bool = False, most_nodes: int | None = None) -> str:
     """The whole graph; with `ranges`, nodes show where in the user's source they come from.
 
-    With `examples`, values of a trace show the types of the tensors that were there when it was recorded.
+    With `examples`, values of a trace show the types of the tensors that were there when it was recorded. Of more nodes
+    than `most_nodes`, the first are shown and the rest are counted; `parser.py` refuses such a text.
     """
-    return "".join(f"{line}\n" for line, _ in graph_lines(graph, ranges, examples))
+    lines = graph_lines(graph, ranges, examples)
+    if most_nodes is not None:
+        lines = _first_nodes(lines, most_nodes)
+    return "".join(f"{line}\n" for line, _ in lines)
+
+
+def _first_nodes(lines: Sequence[tuple[str, PrintedNode | None]], most: int) -> list[tuple[str, PrintedNode | None]]:
+    """The lines of the first nodes, how many there are more, and what the graph gives."""
+    shown = [
+        i for i, (_, node) in enumerate(lines) if node is not None and node.kind not in ("prim::Param", "prim::Return")
+    ]
+    if len(shown) <= most:
+        return list(lines)
+    first_left = shown[most]
+    end = next(i for i, (line, _) in enumerate(lines) if line.startswith("  return ("))
+    left = f"  ... {len(shown) - most} more nodes"
+    return [*lines[:first_left], (left, None), *(lines[end : end + 1] if end >= first_left else [])]
 
 
 def graph_lines(

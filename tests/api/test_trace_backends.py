@@ -355,3 +355,93 @@ def test_objects_of_another_class_or_with_other_fields_are_refused():
         made(Held(torch.ones(2), torch.ones(2)))
     with pytest.raises(ValueError, match=r"made for 2\.0, not 3\.0"):
         made(Sides(torch.ones(2), torch.ones(2), 3.0))
+
+
+# -- a back end that runs operators itself
+
+
+class Counting(TraceBackend):
+    """Tells the names of operators, and runs some of them."""
+
+    def __init__(self, own):
+        self.own, self.names = own, []
+
+    def execute(self, op, args, kwargs):
+        run = self.own.get(op.name())
+        return NotImplemented if run is None else run(*args, **kwargs)
+
+    def add_input(self, name, example):
+        return name
+
+    def add_parameter(self, name, tensor, kind):
+        return name
+
+    def add_constant(self, tensor):
+        return "constant"
+
+    def add_output(self, value):
+        self.names.append(value)
+
+    def copy_(self, destination, source):
+        return destination.value
+
+    def fallback(self, op, args, results):
+        self.names.append(op.name())
+        return [f"r{len(self.names)}"] * len(results)
+
+    def finalize(self):
+        return self.names
+
+
+def _seen(f, x, own, **options):
+    seen = []
+
+    def g(x):
+        seen.append(f(x))
+        return seen[-1]
+
+    names = jitlite.trace(g, (x,), level="dispatcher", backend=Counting(own), check_trace=False, **options)
+    return names, seen[0]
+
+
+def test_a_back_end_may_run_operators_itself():
+    names, result = _seen(lambda x: (x + 1).relu(), torch.tensor([-3.0, 1.0]), {"aten::relu": lambda x: x * 100})
+    assert names == ["aten::add.Tensor", "aten::relu", "r2"]
+    assert result.tolist() == [-200.0, 200.0]  # what it gave is what the trace went on with
+
+
+def test_what_it_runs_may_write_and_give_several():
+    def halve(x, other):
+        with torch.no_grad():
+            return x.copy_(x / 2)
+
+    own = {"aten::mul_.Tensor": halve, "aten::max.dim": lambda x, dim, keep=False: (x.sum(dim), x.argmin(dim))}
+    names, result = _seen(lambda x: (x.clone().mul_(4)).max(0), torch.tensor([2.0, 6.0]), own)
+    assert [r.item() for r in result] == [4.0, 0]
+    assert "aten::max.dim" in names
+
+
+def test_operators_that_are_kept_whole_come_as_one():
+    own = {"aten::linear": lambda x, w, b=None: x @ w.t() + 1}
+    net = nn.Linear(2, 2).requires_grad_(False)
+    _, result = _seen(net, torch.zeros(1, 2), own, keep=["aten::linear"])
+    assert result.tolist() == [[1, 1]]
+
+
+@pytest.mark.parametrize(
+    ("own", "says"),
+    [
+        ({"aten::add.Tensor": lambda *a, **k: 3}, r"Counting.execute\(aten::add.Tensor, ...\) gave int"),
+        ({"aten::add.Tensor": lambda *a, **k: None}, "gave None, and the operator gives a tensor"),
+        ({"aten::mul_.Tensor": lambda x, y: x * y}, "gave another tensor than the one that the operator writes"),
+        ({"aten::max.dim": lambda x, dim, keep=False: x}, "gave Tensor, and the operator gives a tuple of 2"),
+    ],
+)
+def test_what_does_not_fit_the_schema_is_the_back_ends_fault(own, says):
+    def f(x):
+        y = (x + 1).clone()
+        y.mul_(2)
+        return y.max(0)
+
+    with pytest.raises(CompileError, match=says):
+        _seen(f, torch.ones(2), own)

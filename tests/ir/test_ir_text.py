@@ -407,3 +407,41 @@ def test_errors_show_the_line():
         "                          ~~ <--- HERE\n"
         "more: jitlite explain J0901"
     )  # fmt: skip
+
+
+NESTED = """graph(%x : Tensor, %n : int):
+  %1 : int = prim::Constant[value=1]()
+  %2 : bool = prim::Constant[value=1]()
+  %y : Tensor = prim::Loop(%n, %2, %x)
+    block0(%i : int, %a : Tensor):
+      %b : Tensor = prim::If(%2)
+        block0():
+          %c : Tensor = aten::add(%a, %i, %1)
+          -> (%c)
+        block1():
+          %d : Tensor = aten::mul(%a, %1)
+          -> (%d)
+      -> (%2, %b)
+  %f : Future(Tensor) = prim::fork_0(%y)
+  %z : Tensor = aten::wait(%f)
+  return (%z)
+with prim::fork_0 = graph(%x : Tensor):
+  %y : Tensor = aten::relu(%x)
+  %z : Tensor = aten::neg(%y)
+  return (%z)
+"""
+
+
+def test_a_text_may_show_the_first_nodes_only():
+    graph = parse(NESTED)
+    whole, nodes = str(graph), 10
+    for most in range(nodes):
+        *shown, left, end = graph.to_text(most_nodes=most).splitlines()
+        if most >= 8:  # the cut is in the graph of the fork
+            shown, left = [*shown, left], end
+        assert whole.splitlines()[: len(shown)] == shown
+        assert sum(" = " in line and "graph(" not in line for line in shown) == most
+        assert left == f"  ... {nodes - most} more nodes"
+        with pytest.raises(CompileError):
+            parse(graph.to_text(most_nodes=most))
+    assert graph.to_text(most_nodes=nodes) == whole

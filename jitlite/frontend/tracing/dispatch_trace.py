@@ -34,6 +34,7 @@ from jitlite.frontend.tracing.dispatched_calls import (
     is_module,
     is_printing,
     kinds_of,
+    run_by,
     unfit_python,
 )
 from jitlite.frontend.tracing.functional_values import FunctionalValues
@@ -169,8 +170,9 @@ class DispatchTracer:
         self.locate()
         given = [self.operand(a) for a in in_schema_order(op, args, kwargs)]
         self._depends_on_data, self._inside = False, []
+        has_gradient = torch.is_grad_enabled() and any(t.requires_grad for t in tensors([args, kwargs]))
         with self.not_recording():
-            result = op(*args, **kwargs)
+            result = op(*args, **kwargs) if has_gradient else run_by(self.backend, op, args, kwargs, self.location)
         self._note_inside(op.name())
         if not any(result is a for a in args):  # for such arguments it does nothing
             self._finish_call(op, args, kwargs, given, result, self._depends_on_data)
@@ -206,7 +208,7 @@ class DispatchTracer:
 
     def _run(self, op: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         try:
-            return op(*args, **kwargs)
+            return run_by(self.backend, op, args, kwargs, self.location)
         except Exception as error:
             if not asks_for_contents(error):
                 raise

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import FrameType
 from typing import Any
 
@@ -13,8 +13,8 @@ from jitlite.base import torch_internals
 from jitlite.base.errors.ways_out import NO_TRACE
 from jitlite.base.records import Record
 from jitlite.base.source import CompileError
-from jitlite.frontend.tracing.trace_backend import Location
-from jitlite.frontend.tracing.trace_values import tensors, written
+from jitlite.frontend.tracing.trace_backend import Location, TraceBackend
+from jitlite.frontend.tracing.trace_values import in_schema_order, tensors, written
 from jitlite.ir.values import CLASS_TYPE
 
 _aten = torch.ops.aten
@@ -71,6 +71,40 @@ def depends_on_data(op: Any, args: Sequence[Any]) -> bool:
     if op in (_aten.index.Tensor, _aten._unsafe_index.Tensor):
         return any(i is not None and i.dtype in (torch.bool, torch.uint8) for i in args[1])
     return True
+
+
+def run_by(backend: TraceBackend, op: Any, args: Sequence[Any], kwargs: Mapping[str, Any], location: Location) -> Any:
+    """Run an operator: by the back end, or if it does not want to, by torch.
+
+    Raises:
+        CompileError: the back end has given something else than the operator does.
+    """
+    result = backend.execute(op, args, kwargs)
+    if result is NotImplemented:
+        return op(*args, **kwargs)
+    fault = _unfit(op, in_schema_order(op, args, kwargs), result)
+    if fault:
+        raise NO_TRACE(f"{type(backend).__name__}.execute({op.name()}, ...) {fault}", location.range)
+    return result
+
+
+def _unfit(op: Any, given: Sequence[object], result: object) -> str:
+    """What is wrong with what a back end has given for an operator; nothing if it fits the schema."""
+    returns = op._schema.returns
+    if len(returns) > 1 and not (isinstance(result, tuple | list) and len(result) == len(returns)):
+        return f"gave {_kind(result)}, and the operator gives a tuple of {len(returns)}"
+    for declared, found in zip(returns, by_schema(op, result), strict=True):
+        wanted = torch.Tensor if "Tensor" in str(declared.type) and "List" not in str(declared.type) else object
+        if not isinstance(found, wanted):
+            return f"gave {_kind(found)}, and the operator gives a tensor"
+        is_written = declared.alias_info is not None and declared.alias_info.is_write
+        if is_written and not any(found is argument for argument in given):
+            return "gave another tensor than the one that the operator writes"
+    return ""
+
+
+def _kind(value: object) -> str:
+    return "None" if value is None else f"{type(value).__name__}"
 
 
 _DATA_ERRORS = ("DataDependentOutputException", "DynamicOutputShapeException", "GuardOnDataDependentSymNode",

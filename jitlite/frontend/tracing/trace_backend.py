@@ -247,6 +247,18 @@ class TraceBackend(ABC):
             CompileError: where the back end has no such operator.
         """
 
+    def execute(self, op: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        """Run an operator in place of torch, before it is told of; `NotImplemented`, as by default, leaves it to torch.
+
+        Args:
+            op, args, kwargs: as autograd calls it; of operators that are kept whole, as Python does, unless gradients
+                flow through them.
+
+        Returns:
+            what torch would give: new tensors by the schema, for what is written the argument itself.
+        """
+        return NotImplemented
+
     @abstractmethod
     def finalize(self) -> Any:
         """All has been told; gives what `trace` is to give."""
