@@ -18,7 +18,7 @@ import torch
 
 from jitlite.api.dispatch_inputs import ExampleArguments, State, by_tensor, named_arguments, own_tensors, state_of
 from jitlite.api.trace_checks import check_trace_of
-from jitlite.api.trace_classes import declare_dataclasses
+from jitlite.api.trace_classes import check_finite, declare_dataclasses
 from jitlite.api.traced_module import (
     TracedFunction,
     bound_objects,
@@ -99,8 +99,8 @@ class _Session:
     def run(self) -> Any:
         """Call the function, tell the back end; gives what that makes of it."""
         self.backend.signature = self.signature
-        if isinstance(self.backend, GraphBackend):
-            declare_dataclasses([*(example for _, example in self.args), *self.kwargs.values()])
+        declare = declare_dataclasses if isinstance(self.backend, GraphBackend) else check_finite
+        declare([*(example for _, example in self.args), *self.kwargs.values()])
         fake_mode, sizes = self._fake_mode()
         with ExitStack() as stack:
             state = stack.enter_context(state_of(self.module, fake_mode))
@@ -116,8 +116,7 @@ class _Session:
             before = [(t, t.grad) for t in leaves if t.is_leaf]
             result = self._call(tracer, fake_mode, sizes, args, kwargs, state)
             _check_grads(before, self._names(state))
-            if isinstance(self.backend, GraphBackend):
-                declare_dataclasses(result)
+            declare(result)
             self.signature.mutations = tracer.finish(result)
         return self._finalize(tracer, sizes, result)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from jitlite.base.dataclass_values import fields_of
 from jitlite.compiler.program import is_scriptable_class
@@ -12,16 +12,30 @@ from jitlite.ir.compiling import compiling
 from jitlite.ir.types import ClassType
 
 
-def declare_dataclasses(value: object, within: tuple[int, ...] = ()) -> None:
+def declare_dataclasses(value: object) -> None:
     """Have a class type for each dataclass of which there is an object in a value.
 
-    Args:
-        within: the identities of what the value is part of.
+    Raises:
+        RuntimeError: it is part of itself.
+        CompileError: the `__init__` of a class is not TorchScript.
+    """
+    for found in _objects_in(value):
+        if is_scriptable_class(type(found)):
+            _declare(type(found))
+
+
+def check_finite(value: object) -> None:
+    """See that a value is no part of itself.
 
     Raises:
-        RuntimeError: it is part of itself, as no input or result of a trace can be.
-        CompileError: its `__init__` is not TorchScript.
+        RuntimeError: it is, as no input or result of a trace can be.
     """
+    for _ in _objects_in(value):
+        pass
+
+
+def _objects_in(value: object, within: tuple[int, ...] = ()) -> Iterator[object]:
+    """The objects of dataclasses in a value that is part of what `within` identifies."""
     if isinstance(value, Mapping):
         parts = list(value.values())
     elif isinstance(value, list | tuple):
@@ -30,13 +44,12 @@ def declare_dataclasses(value: object, within: tuple[int, ...] = ()) -> None:
         fields = fields_of(value)
         if fields is None:
             return
-        if is_scriptable_class(type(value)):
-            _declare(type(value))
+        yield value
         parts = list(fields.values())
     for part in parts:
         if id(part) in (*within, id(value)):
             raise RuntimeError(f"a {type(part).__name__} that is part of itself cannot be traced")
-        declare_dataclasses(part, (*within, id(value)))
+        yield from _objects_in(part, (*within, id(value)))
 
 
 def _declare(cls: type) -> None:

@@ -235,3 +235,56 @@ def test_objects_that_are_part_of_themselves_are_refused(level):
     for function, given in ((lambda given: given.x + 1, linked), (lambda x: linked, torch.ones(1))):
         with pytest.raises(RuntimeError, match="a Linked that is part of itself cannot be traced"):
             jitlite.trace(function, (given,), level=level)
+
+
+@dataclass
+class Measured:
+    x: Tensor
+    count: int
+    share: float = 0.5
+    name: str = "a"
+
+
+@pytest.mark.parametrize("level", ["python", "dispatcher"])
+def test_fields_of_a_result_may_be_constants(level):
+    def f(x):
+        return Measured(x + 1, 3)
+
+    def g(x):
+        return Measured(x + 1, x.shape[0], 2.5, "b")
+
+    assert jitlite.trace(f, torch.ones(2), level=level)(torch.zeros(2)).count == 3
+    traced = jitlite.trace(g, torch.ones(2), level=level)
+    other = torch.ones(2 if level == "dispatcher" else 5)  # sizes are followed at Python's level
+    found, wanted = traced(other), g(other)
+    assert torch.equal(found.x, wanted.x)
+    assert (found.count, found.share, found.name) == (wanted.count, wanted.share, wanted.name)
+
+
+def test_back_ends_of_other_kinds_refuse_what_is_part_of_itself():
+    from jitlite.frontend.tracing.trace_backend import TraceBackend
+
+    class Nothing(TraceBackend):
+        def add_input(self, name, example):
+            return name
+
+        def add_parameter(self, name, tensor, kind):
+            return name
+
+        def add_constant(self, tensor):
+            return tensor
+
+        def add_output(self, value):
+            pass
+
+        def fallback(self, op, args, results):
+            return [None] * len(results)
+
+        def finalize(self):
+            return None
+
+    circle = [torch.ones(2)]
+    circle.append(circle)
+    for f, given in ((lambda many: many[0] + 1, circle), (lambda x: circle, torch.ones(2))):
+        with pytest.raises(RuntimeError, match="list that is part of itself"):
+            jitlite.trace(f, (given,), level="dispatcher", backend=Nothing(), check_trace=False)

@@ -100,7 +100,8 @@ class TracedObjects:
             return known
         made = self._recorder.graph.insert("prim::CreateObject", [], [owner]).output
         for name, field in fields.items():
-            self._set(made, owner, name, self._recorder.constant(field) if is_fixed(field) else value_of(field))
+            is_constant = is_fixed(field) or type(field) in (int, float)  # those that are followed are of other types
+            self._set(made, owner, name, self._recorder.constant(field) if is_constant else value_of(field))
         return made
 
     def _set(self, made: Value, owner: T.ClassType, name: str, value: Value) -> None:
