@@ -24,7 +24,7 @@ def graph_as_written(program: FunctionCompiler, function: Function) -> Graph:
     with compiling():
         definition = program.definition_of(function)
         make_room(depth_of_tree(definition.tree))
-        graph, _ = functions.emit(program, definition, functions.declared_schema(definition))
+        graph, _ = functions.emit(program, definition, functions.declared_schema(definition), marks_statements=True)
         mark_statements(graph)
         for _, step in (*NORMAL_FORM_STEPS, *functions.FINAL_STEPS):
             make_room(depth_of(graph))

@@ -6,7 +6,10 @@ import io
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from typing import TypeVar
+from typing import Any, TypeVar
+
+import torch
+from torch.utils import _pytree as pytree
 
 from jitlite.api.script import script
 from jitlite.base import options
@@ -16,7 +19,7 @@ from jitlite.interpreter.debugging.commands import Prompt
 from jitlite.interpreter.debugging.control import Control
 from jitlite.interpreter.debugging.post_mortem import scopes_in
 from jitlite.interpreter.debugging.session import Debugger
-from jitlite.interpreter.watching import DebuggerQuit, watched_by
+from jitlite.interpreter.watching import DebuggerQuit, DebuggerRestart, watched_by
 from jitlite.objects.function import ScriptFunction
 from jitlite.objects.module import RecursiveScriptModule
 
@@ -76,8 +79,25 @@ def _run(
 ) -> _Result:
     is_compiled = isinstance(function, ScriptFunction | RecursiveScriptModule)
     compiled: Callable[..., _Result] = function if is_compiled else script(function)
-    with options.override(executor="debug"), watched_by(debugger):
-        return compiled(*args, **kwargs)
+    before = _copied(args, kwargs)
+    debugger.control.can_restart = True
+    while True:
+        try:
+            with options.override(executor="debug"), watched_by(debugger):
+                return compiled(*args, **kwargs)
+        except DebuggerRestart:
+            debugger.begin_again()
+            args, kwargs = _copied(*before)
+
+
+def _copied(args: Sequence[object], kwargs: dict[str, object]) -> tuple[Sequence[object], dict[str, object]]:
+    """Arguments that the call may write."""
+
+    def copied(tensor: torch.Tensor) -> torch.Tensor:
+        return tensor.detach().clone().requires_grad_(tensor.requires_grad)
+
+    found: list[Any] = pytree.tree_map_only(torch.Tensor, copied, [list(args), kwargs])
+    return found[0], found[1]
 
 
 @checks_keywords

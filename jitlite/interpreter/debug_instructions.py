@@ -22,7 +22,7 @@ def VARIABLE(frame: CallFrame, x: tuple[CallStack, str], n: int) -> None:
 
 @instruction()
 def LINE(frame: CallFrame, x: int, n: int) -> None:
-    """Do nothing: a statement that leaves no other trace (`return`, `break`, `continue`) is about to run."""
+    """Do nothing: a statement begins, or leaves its block."""
 
 
 @instruction()

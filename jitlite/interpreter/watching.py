@@ -16,6 +16,10 @@ class DebuggerQuit(BaseException):
     """The user left the debugger, and the program with it. No script catches it."""
 
 
+class DebuggerRestart(DebuggerQuit):
+    """The user wants the program to begin again."""
+
+
 class Watcher:
     """Is told of every run, instruction and exception of the runs that it watches. Each method may be left out."""
 

@@ -88,6 +88,7 @@ _DECLARED: dict[str, dict[str, str]] = {
     ),
     "prim::PythonOp": _CALLED,
     "prim::IgnoredPythonOp": _CALLED,
+    "prim::Line": {"leaves": "flag", "loop": "flag"},
     "prim::TupleSlice": {"beg": "int", "end": "int"},
     "prim::isinstance": {"types": "types"},
     "prim::Loop": {"over_range": "flag", "measured_lists": "ints"},

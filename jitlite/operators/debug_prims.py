@@ -13,7 +13,8 @@ structural(
 structural(
     "prim::Line() -> ()",
     Effect.SIDE,
-    "A statement of which nothing else is left: a `return`, `break` or `continue`. Only in graphs for the debugger.",
+    "A statement begins, a `loop` or another, or a `return` or `break` that `leaves` its block is done. "
+    "Only in graphs for the debugger.",
     traits=(Spelling.OPCODE("LINE"),),
 )
 op(

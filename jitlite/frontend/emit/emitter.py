@@ -47,6 +47,7 @@ from jitlite.frontend.emit.sequences import ListAsTuple, SequencePart, spread_li
 from jitlite.frontend.emit.sets import listed, method_of_set
 from jitlite.frontend.emit.shown_values import Reading, as_argument
 from jitlite.frontend.emit.ssa import is_meaningful_name
+from jitlite.frontend.emit.statement_marks import mark_statement
 from jitlite.frontend.emit.value_members import member_of_value
 from jitlite.frontend.emit.values import ConstantValue, SimpleValue, SugaredValue
 from jitlite.frontend.emit.ways_out import way_to_one_type
@@ -109,8 +110,7 @@ class Emitter(LearningBuilder):
         self.frame.symbolic.update(definition.variables)
         self.leaving: set[Block] = set()
         """Blocks that end in return or raise."""
-        self.jumping: set[Block] = set()
-        """Blocks that end in break or continue."""
+        self.jumping: set[Block] = set()  # that end in break or continue
         self.statement_block = graph.block  # in which the current statement stands
         self.is_excluded = False  # is this a branch that a module does not take as it is now?
         self.loop = "none"
@@ -124,17 +124,15 @@ class Emitter(LearningBuilder):
         self.handled: list[Value] = []
         """The exceptions whose handlers are being compiled, outermost first."""
         self.returns: list[ReturnTypes] = []
-        self.effects: list[Node] = []
-        """Nodes just emitted that may assign attributes; see `facts`."""
-        self.outdated: dict[Path, Type] = {}
-        """What the current statement has read of which more was known before; see `refinement.refined`."""
+        self.effects: list[Node] = []  # just emitted, may assign attributes; see `facts`
+        self.outdated: dict[Path, Type] = {}  # what the statement has read that was known better; see `refined`
         self.active: list[Any] = []
         """The nested functions whose calls are being emitted, outermost first."""
-        self.separate: dict[Any, Any] = {}
-        """The script functions that recursive nested functions have become, by what their calls have in common."""
+        self.separate: dict[Any, Any] = {}  # functions made of recursive nested ones, by what their calls share
         self.unset = UnsetVariables()
         self.settled: dict[Value, RefinementSet] = {}  # what bools say of variables that `:=` sets
         self.seen_types = SeenTypes()
+        self.marks_statements = False  # is it for a debugger?
         self._temporaries = 0
 
     def unannotated(self, value: Value) -> str | None:
@@ -155,6 +153,8 @@ class Emitter(LearningBuilder):
             with self.at(stmt.range):
                 self.outdated = {}
                 self.statement_block = self.frame.block
+                if self.marks_statements:
+                    mark_statement(self.graph, stmt)
                 try:
                     _statements[type(stmt)](self, stmt)
                 except StatementLeaves:

@@ -109,16 +109,28 @@ def declared_schema(definition: Definition) -> Schema:
     return function_schema(definition.name, arguments, [result])
 
 
-def emit(program: FunctionCompiler, definition: Definition, schema: Schema) -> tuple[Graph, Schema]:
-    """The graph with variables and early exits, and the schema with the result type that was found."""
-    return with_learned_types(definition.tree, lambda learned: _emitted(program, definition, schema, learned))
+def emit(
+    program: FunctionCompiler, definition: Definition, schema: Schema, *, marks_statements: bool = False
+) -> tuple[Graph, Schema]:
+    """The graph with variables and early exits, and the schema with the result type that was found.
+
+    With `marks_statements`, a `prim::Line` stands where a statement begins.
+    """
+    return with_learned_types(
+        definition.tree, lambda learned: _emitted(program, definition, schema, learned, marks_statements)
+    )
 
 
 def _emitted(
-    program: FunctionCompiler, definition: Definition, schema: Schema, learned: LearnedTypes | None
+    program: FunctionCompiler,
+    definition: Definition,
+    schema: Schema,
+    learned: LearnedTypes | None,
+    marks_statements: bool,
 ) -> tuple[Graph, Schema]:
     graph = Graph()
     emitter = Emitter(program, definition, graph)
+    emitter.marks_statements = marks_statements
     emitter.learned = learned
     source = definition.tree
     if definition.signature is not None:

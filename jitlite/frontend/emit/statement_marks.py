@@ -1,11 +1,12 @@
-"""Marks for the debugger: which variable has which value, and lines of which no other node is left.
+"""Marks for the debugger: which variable has which value, where a statement begins, and where it leaves its block.
 
     prim::Store[name="x"](%v)     =>     prim::Store[name="x"](%v)
                                          prim::Variable[name="x"](%v)
 
-    prim::ReturnStmt(%v)          =>     prim::Line()
+    prim::ReturnStmt(%v)          =>     prim::Line[leaves=1]()
                                          prim::ReturnStmt(%v)
 
+The emitter puts another `prim::Line` where each statement begins, at the place of what is evaluated first.
 A mark stays where it is while the Stores go. So when a program runs, the mark of a variable that ran last says what
 the variable is, through branches, loops and exits: nothing has to be known of them. Marks have effects, which keeps the
 values of variables that are never read.
@@ -17,6 +18,7 @@ import re
 from collections.abc import Iterable
 
 from jitlite.frontend.emit.ssa import is_meaningful_name
+from jitlite.frontend.syntax import tree
 from jitlite.ir.graph import Block, Graph, Node, Value
 from jitlite.ir.traits import Trait
 
@@ -32,7 +34,22 @@ def mark_statements(graph: Graph) -> None:
         if node.kind == "prim::Store" and is_meaningful_name(node.attributes["name"]):
             _mark(node, node.attributes["name"], node.input)
         elif (node.has(Trait.EARLY_EXIT) or node.kind == "prim::LocalCall") and node.range is not None:
-            graph.create(LINE_MARK, range=node.range).insert_before(node)
+            mark = graph.create(LINE_MARK, range=node.range).insert_before(node)
+            mark.attributes["leaves"] = int(node.kind in ("prim::ReturnStmt", "prim::BreakStmt"))
+
+
+def mark_statement(graph: Graph, statement: tree.Stmt) -> None:
+    """Put the mark of a statement that begins; Python leaves constants that stand alone out, such as docstrings."""
+    found = getattr(statement, "value", None)
+    if isinstance(statement, tree.ExprStmt) and isinstance(found, tree.Const | tree.StringLiteral):
+        return
+    first: tree.Tree = statement
+    if isinstance(found, tree.Expr) and not isinstance(statement, tree.AugAssign):
+        first = found.cond if isinstance(found, tree.TernaryIf) else found
+    mark = graph.insert(LINE_MARK, [], [])
+    mark.range = first.range
+    if isinstance(statement, tree.For | tree.While):
+        mark.attributes["loop"] = 1
 
 
 def _mark(store: Node, name: str, value: Value) -> None:

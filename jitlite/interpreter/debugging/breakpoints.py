@@ -23,6 +23,7 @@ class Breakpoint:
         is_enabled: does it stop the program?
         ignored: how many times it is still passed by.
         hits: how often it stopped the program, or was passed by.
+        commands: what the debugger does where it stops the program.
     """
 
     def __init__(self) -> None:
@@ -32,6 +33,7 @@ class Breakpoint:
         self.is_enabled = True
         self.ignored = 0
         self.hits = 0
+        self.commands: list[str] = []
 
     def matches(self, moment: Moment) -> bool:
         """Is the program there?"""
@@ -46,6 +48,8 @@ class Breakpoint:
         lines = [f"{self.number:<3} {keep:<5} {enabled:<4} {self}"]
         if self.condition:
             lines.append(f"    stops only if {self.condition}")
+        if self.commands:
+            lines.append(f"    does {'; '.join(self.commands)}")
         if self.ignored:
             lines.append(f"    is ignored {_times(self.ignored)} more")
         if self.hits:

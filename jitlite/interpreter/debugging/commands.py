@@ -16,6 +16,7 @@ from jitlite.interpreter.debugging.completion import break_targets, expression_n
 from jitlite.interpreter.debugging.control import Control, Pace
 from jitlite.interpreter.debugging.listing import graph_lines_around, instructions_around, source_lines
 from jitlite.interpreter.debugging.locations import LocationError, breakpoint_at, line_number
+from jitlite.interpreter.debugging.more_commands import NOTHING, MoreCommands, lacking
 from jitlite.interpreter.debugging.scopes import CallScope, described, evaluate
 from jitlite.interpreter.disassemble import describe_instruction
 from jitlite.interpreter.value_words import short_repr
@@ -27,14 +28,15 @@ _AROUND = 5
 """Lines shown before and after the current one."""
 
 
-class Prompt(cmd.Cmd):
+class Prompt(MoreCommands):
     """Reads commands and does them, until one lets the program go on."""
 
     prompt = "(jitlite) "
     doc_header = "Commands (help COMMAND says more):"
 
     def __init__(self, control: Control, stdin: TextIO | None = None, stdout: TextIO | None = None) -> None:
-        super().__init__(stdin=stdin, stdout=stdout)
+        cmd.Cmd.__init__(self, stdin=stdin, stdout=stdout)
+        MoreCommands.__init__(self)
         self.use_rawinput = stdin is None
         self.control = control
         self._displayed: dict[str, str] = {}
@@ -49,18 +51,21 @@ class Prompt(cmd.Cmd):
     def error(self, text: str) -> None:
         self.message(f"*** {text}")
 
-    def interact(self, texts: Sequence[str]) -> None:
-        """Show why the program stopped and where, then do what the user says.
+    def interact(self, texts: Sequence[str], commands: Sequence[str] = ()) -> None:
+        """Show why the program stopped and where, do the commands of the breakpoints, then what the user says.
 
         Raises:
             DebuggerQuit: the user leaves.
+            DebuggerRestart: the call is to begin again.
         """
-        for text in texts:
-            self.message(text)
-        self.show_place()
-        self._show_displayed()
         self._listed_to = 0
-        self.cmdloop()
+        if commands[:1] != ["silent"]:
+            for text in texts:
+                self.message(text)
+            self.show_place()
+            self._show_displayed()
+        if not self.run_commands(commands):
+            self.cmdloop()
 
     def show_place(self) -> None:
         """The line, the node and the instruction that come next."""
@@ -97,10 +102,15 @@ class Prompt(cmd.Cmd):
 
     def precmd(self, line: str) -> str:
         """The command of a line. Where it was not typed into a terminal, it is shown as if it had been."""
-        line = "quit" if line == "EOF" else line
         if not self.use_rawinput or not sys.stdin.isatty():
-            self.message(line)
-        return line
+            self.message("quit" if line == "EOF" else line)
+        if self.collect(line):
+            return NOTHING
+        return self.expanded("quit" if line == "EOF" else line)
+
+    def onecmd(self, line: str) -> bool:
+        """Do a command; the last one again for an empty line."""
+        return False if line == NOTHING else bool(super().onecmd(line))
 
     def default(self, line: str) -> None:
         """Evaluate what is no command; `!` in front says that it is none."""
@@ -110,6 +120,10 @@ class Prompt(cmd.Cmd):
                        "holds can be written: x.fill_(0), items.append(1)")  # fmt: skip
             return
         word = text.split()[0] if text else ""
+        missing = None if word in self.control.scope.variables or line.startswith("!") else lacking(word)
+        if missing is not None:
+            self.error(missing)
+            return
         if text.isidentifier() and text not in self.control.scope.variables:
             hint = did_you_mean(word, [*self.control.scope.variables, *self.get_names_of_commands()])
             self.error(f"no command and no variable is called '{text}'{f'; {hint}' if hint else ''}")
@@ -127,7 +141,8 @@ class Prompt(cmd.Cmd):
         if not arg:
             super().do_help("")
         elif found is None:
-            self.error(f"no command is called '{arg}'")
+            hint = did_you_mean(arg, self.get_names_of_commands())
+            self.error(lacking(arg) or f"no command is called '{arg}'{f'; {hint}' if hint else ''}")
         else:
             self.message(inspect.getdoc(found) or "")
 

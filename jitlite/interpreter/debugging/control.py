@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from jitlite.interpreter.code import CallStack
 from jitlite.interpreter.debugging.breakpoints import Breakpoint, BreakpointTable, Stop, Watchpoint, is_same
 from jitlite.interpreter.debugging.known_values import KnownValues
-from jitlite.interpreter.debugging.moments import Moment, Tracker
+from jitlite.interpreter.debugging.moments import Moment, Tracker, is_mark
 from jitlite.interpreter.debugging.scopes import CallScope, depth_of_frames, evaluate, scopes_of
 from jitlite.interpreter.frames import CallFrame, Machine
 from jitlite.interpreter.value_words import short_repr
@@ -44,6 +44,8 @@ class Control:
         scopes: the running calls when the program stopped, outermost first.
         selected: which of them commands are about.
         can_go_on: may the program go on? Not after an exception that nothing handles.
+        can_restart: may the call begin again?
+        returned: what returned last, as the only item.
     """
 
     def __init__(self) -> None:
@@ -55,6 +57,8 @@ class Control:
         self.scopes: list[CallScope] = []
         self.selected = 0
         self.can_go_on = True
+        self.can_restart = False
+        self.returned: list[object] = []
 
     @property
     def scope(self) -> CallScope:
@@ -64,6 +68,17 @@ class Control:
     def frames(self) -> list[CallFrame]:
         """The frames of all runs, outermost first."""
         return [frame for machine in self.machines for frame in machine.frames]
+
+    def begin_again(self) -> None:
+        """Forget the runs: the call is going to begin again. Breakpoints stay, watchpoints go with their calls."""
+        self.machines.clear()
+        self.tracker, self.known = Tracker(), KnownValues()
+        self.motion = Motion(Pace.STEP)
+        self.can_go_on = True
+        self.returned = []
+        for breakpoint in self.breakpoints:
+            if isinstance(breakpoint, Watchpoint):
+                self.breakpoints.remove(breakpoint.number)
 
     def look(self) -> None:
         """See which calls are running; the innermost is selected."""
@@ -82,8 +97,8 @@ class Control:
         motion = self.motion
         if motion.pace in (Pace.CONTINUE, Pace.RETURN):
             return motion.pace is Pace.RETURN and self._has_returned(moment)
-        if motion.pace is Pace.INSTRUCTION:
-            return True
+        if motion.pace is Pace.INSTRUCTION:  # marks do nothing, and are not shown
+            return not is_mark(moment.frame.code, moment.frame.pc - 1)
         if not moment.is_line or motion.pace is Pace.STEP:
             return moment.is_line
         depth = depth_of_frames(self.frames())

@@ -6,7 +6,7 @@ import linecache
 import os
 from collections.abc import Iterable, Iterator
 
-from jitlite.base.source import Source, did_you_mean
+from jitlite.base.source import Source, SourceRange, did_you_mean
 from jitlite.interpreter.code import Code
 from jitlite.interpreter.debugging.breakpoints import (
     Breakpoint,
@@ -124,3 +124,24 @@ def function_names(frames: Iterable[CallFrame]) -> Iterator[str]:
         yield frame.code.name
         yield from (name for place in frame.code.places for name, _ in place.call_stack)
     yield from (function.name for function in _functions(frames))
+
+
+def source_of(name: str, frames: Iterable[CallFrame]) -> Source | str:
+    """The source of a function that runs or that a running one calls; why there is none."""
+    frames = list(frames)
+    known = sorted(set(function_names(frames)))
+    if name not in known:
+        hint = did_you_mean(name, known) or f"there are {', '.join(known)}"
+        return f"the program calls no function '{name}'; {hint}" if name else f"expected a function: {', '.join(known)}"
+    found = next((r for r in _ranges_in(name, frames) if r is not None), None)
+    return f"the function '{name}' has no source" if found is None else found.source
+
+
+def _ranges_in(name: str, frames: Iterable[CallFrame]) -> Iterator[SourceRange | None]:
+    """Places in a function of this name."""
+    frames = list(frames)
+    for frame in frames:
+        for place in frame.code.places:
+            if (place.call_stack[-1][0] if place.call_stack else frame.code.name) == name:
+                yield place.range
+    yield from (function.range for function in _functions(frames) if function.name == name)

@@ -12,6 +12,7 @@ import torch
 from jitlite.base.shown_paths import within_library
 from jitlite.base.source import SourceRange
 from jitlite.interpreter.code import CallStack, Code
+from jitlite.interpreter.debugging.moments import is_mark
 from jitlite.interpreter.frames import CallFrame
 from jitlite.ir.graph import Node
 from jitlite.ir.printer import node_text
@@ -41,7 +42,13 @@ class CallScope:
 
     @property
     def pc(self) -> int:
-        return 0 if self.frame is None else max(self.frame.pc, 0)
+        """The instruction that comes next; where a statement begins, that behind its mark."""
+        if self.frame is None:
+            return 0
+        pc = max(self.frame.pc, 0)
+        while is_mark(self.frame.code, pc):
+            pc += 1
+        return pc
 
     @property
     def node(self) -> Node | None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TextIO
 
+from jitlite.interpreter.debugging.breakpoints import Stop
 from jitlite.interpreter.debugging.commands import Prompt
 from jitlite.interpreter.debugging.control import Control, Motion, Pace
 from jitlite.interpreter.debugging.moments import Moment
@@ -46,7 +48,7 @@ class Debugger(Watcher):
         self._is_asleep = False
         found = self.control.found(moment)
         if found or is_breakpoint or self.control.arrived(moment):
-            self._stop([stopped.text for stopped in found], moment)
+            self._stop(found, moment)
 
     def raised(self, machine: Machine, error: BaseException) -> None:
         if self._is_asleep or isinstance(error, DebuggerQuit) or error is self._told:
@@ -61,10 +63,16 @@ class Debugger(Watcher):
         control.motion = Motion(Pace.CONTINUE)
         control.can_go_on = True
 
-    def _stop(self, texts: list[str], moment: Moment) -> None:
+    def begin_again(self) -> None:
+        """The call is going to begin again."""
+        self._told = None
+        self.control.begin_again()
+
+    def _stop(self, found: Sequence[Stop], moment: Moment) -> None:
         self.control.look()
+        texts = [stopped.text for stopped in found]
         if moment.opcode == "RET":
             results = list(moment.frame.stack[-moment.frame.code.outputs :]) if moment.frame.code.outputs else []
-            shown = results[0] if len(results) == 1 else tuple(results) or None
-            texts = [*texts, f"Return value: {short_repr(shown)}"]
-        self.prompt.interact(texts)
+            self.control.returned = [results[0] if len(results) == 1 else tuple(results) or None]
+            texts = [*texts, f"Return value: {short_repr(self.control.returned[0])}"]
+        self.prompt.interact(texts, [command for stopped in found for command in stopped.breakpoint.commands])
