@@ -338,6 +338,11 @@ def _is_harmless(node: Node) -> bool:
     """Is the node known not to write anything that facts are about?"""
     if node.has(Trait.KEEPS_FACTS) or effects.writes_nothing(node):
         return True
+    return is_of_grad_mode(node)
+
+
+def is_of_grad_mode(node: Node) -> bool:
+    """Does the node make, enter or leave a context of the grad mode?"""
     about = str(node.inputs[0].type) if node.inputs else ""
     if node.kind in ("prim::Enter", "prim::Exit") or (
         node.kind == "prim::CallMethod" and node.attributes.get("name") == "__init__"

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from jitlite.base.whole_files import write_whole
 from jitlite.executor.executor import Executor, executor_of, tier_calls
 from jitlite.executor.implementations import implementations_of, with_regions
+from jitlite.executor.line_counts import count_lines
 from jitlite.executor.plans import Plan
 from jitlite.executor.profile_text import table_of
 from jitlite.executor.tiers import translated
@@ -143,6 +144,7 @@ def profile(executor: Executor, bound: Sequence[object], compile: Compile | None
 
     with watched_by(watcher):
         result = vm.run(code, list(bound), code_for)
+    what_ran += count_lines(executor, bound, watcher.costs)
     ran = [cost for cost in watcher.costs.values() if cost.seconds or cost.count]
     lines = sorted(ran, key=lambda cost: (cost.filename, cost.key.line, -cost.key.last_line))
     return LineProfile(

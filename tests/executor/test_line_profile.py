@@ -2,12 +2,14 @@
 
 import json
 import sys
+from collections import Counter
 
 import pytest
 import torch
 
 import jitlite
 from jitlite import cli, options
+from jitlite.executor import line_counts
 from jitlite.executor.line_profile import LineProfile
 from jitlite.interpreter.line_profiler import LineCost
 
@@ -38,15 +40,102 @@ def profile(*args, **switches):
 
 
 def test_each_line_is_counted():
-    found = by_text(profile(torch.ones(3), 5))
-    assert {text: cost.count for text, cost in found.items() if "total" in text or "return" in text} == {
+    found = profile(torch.ones(3), 5)
+    assert {text: cost.count for text, cost in by_text(found).items()} == {
+        "total = x": 1,
+        "for i in range(n):": 6,  # the last one finds that there is no more
+        "if i == 2:": 5,
         "total = total - 1": 1,
-        "total = inner(total, i)": 0,  # it was inlined, and no operator of its own is left
+        "continue": 1,
+        "total = inner(total, i)": 4,
+        "y = x * k": 4,
         "return y + 1": 4,
         "return total.view(-1), [total.sum(), total]": 1,
     }
-    assert found["y = x * k"].count == 4
-    assert found["for i in range(n):"].count == 6  # the last one finds that there is no more
+    assert "as it is written" in found.what_ran
+
+
+def traced_by_python(f, *args):
+    """How often `sys.settrace` tells of each line."""
+    counts = Counter()
+
+    def look(frame, event, arg):
+        counts[frame.f_lineno] += event == "line" and frame.f_code.co_filename == __file__
+        return look
+
+    before = sys.gettrace()
+    sys.settrace(look)
+    try:
+        f(*args)
+    finally:
+        sys.settrace(before)
+    return {line: count for line, count in counts.items() if count}
+
+
+def of_all_kinds(x: torch.Tensor, n: int):
+    with torch.no_grad():
+        total = inner(x, 2)
+    while n > 0:
+        n -= 1
+        if n == 4:
+            continue
+        elif n == 1:
+            break
+        for j in range(n):
+            if j > 3:
+                return total
+            total = inner(
+                total * 2,
+                j + 1,
+            )
+    try:
+        if n == 0:
+            raise ValueError("none")
+    except ValueError:
+        total = total + 1
+    assert n >= 0
+    pass
+    return total
+
+
+@pytest.mark.skipif(sys.version_info[:2] != (3, 11), reason="versions of Python differ in where lines begin")
+@pytest.mark.parametrize("native", ["off", "now"])
+@pytest.mark.parametrize("n", [0, 1, 3, 5, 8])
+def test_counts_are_those_of_python(n, native):
+    with options.override(native=native):
+        found = jitlite.script(of_all_kinds).profile(torch.ones(2), n)
+    counts = {cost.key.line: cost.count for cost in found.lines if not cost.key.is_region and cost.count}
+    assert counts == traced_by_python(of_all_kinds, torch.ones(2), n)
+
+
+def test_calls_that_would_be_noticed_are_not_made_again_to_count(capsys):
+    def prints(x: torch.Tensor):
+        print("once")
+        return x + 1
+
+    def writes(x: torch.Tensor):
+        return x.add_(1)
+
+    def draws(x: torch.Tensor):
+        return x + torch.rand(2)
+
+    for f, told in ((prints, "prim::Print"), (writes, "aten::add_"), (draws, "aten::rand")):
+        x = torch.zeros(2)
+        torch.manual_seed(1)
+        found = jitlite.script(f).profile(x)
+        after = torch.rand(1)
+        torch.manual_seed(1)
+        f(torch.zeros(2))
+        assert after == torch.rand(1)
+        assert f"Counts are those of the optimized graph: the call was not made again to count, as {told}" in str(found)
+        assert f is not writes or x.tolist() == [1, 1]
+    assert capsys.readouterr().out == "once\nonce\n"
+
+
+def test_long_calls_are_not_made_again_to_count(monkeypatch):
+    monkeypatch.setattr(line_counts, "_MOST_STEPS", 1000)
+    assert "as it is a long one" in profile(torch.ones(3), 500).what_ran
+    assert "as it is written" in profile(torch.ones(3), 5).what_ran
 
 
 def test_the_result_is_that_of_a_call():
@@ -137,7 +226,9 @@ def test_machine_code_is_one_entry_for_its_lines():
     assert region.count == 1 and not region.bailouts
     assert region.key.last_line - region.key.line == 2
     assert "machine code" in found.what_ran and "(machine code for these lines)" in str(found)
-    assert not any("%" in cost.text for cost in found.lines if not cost.key.is_region)
+    counts = {cost.text.strip(): cost.count for cost in found.lines if not cost.key.is_region}
+    assert counts["total = total + i % 7"] == 1000  # how often a line began, though its time is that of the region
+    assert not any(cost.seconds for cost in found.lines if "%" in cost.text and not cost.key.is_region)
     assert "machine code" in {event["cat"] for event in found.chrome_trace()["traceEvents"]}
 
 
