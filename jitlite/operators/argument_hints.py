@@ -62,6 +62,8 @@ def _hint_for_containers(formal: Type, actual: Type) -> str | None:
     if isinstance(actual, T.TupleType) and not isinstance(formal, T.TupleType):
         position = next((i for i, part in enumerate(actual.elements) if T.is_subtype(part, formal)), None)
         return None if position is None else f"it is a tuple: take a part of it, [{position}], or `a, b = ...`"
+    if isinstance(formal, T.ListType) and isinstance(actual, T.ListType) and isinstance(actual.element, T.UnionType):
+        return _hint_for_mixed(formal.element, actual.element)
     if isinstance(formal, T.ListType) and T.is_subtype(actual, formal.element):
         return "put it into a list: [...]"
     if formal == T.ListType.of(T.FLOAT) and actual == T.ListType.of(T.INT):
@@ -69,6 +71,14 @@ def _hint_for_containers(formal: Type, actual: Type) -> str | None:
     if isinstance(formal, T.ListType) and actual is T.ListType.of(T.TENSOR):
         return "an empty list is a List[Tensor] unless it is annotated: `xs: List[int] = []`"
     return None
+
+
+def _hint_for_mixed(wanted: Type, found: T.UnionType) -> str:
+    """How to come from a list of several types to one of a single type."""
+    others = [part for part in found.members if not T.is_subtype(part, wanted)]
+    told = f"all elements have to be {_spelled(wanted)}, and some are {' or '.join(p.annotation for p in others)}"
+    of_part = hint_for_type(wanted, others[0]) if len(others) == 1 else None
+    return f"{told}: {of_part}" if of_part else told
 
 
 def _spelled(t: Type) -> str:

@@ -29,6 +29,7 @@ from jitlite.frontend.emit.sets import listed
 from jitlite.frontend.emit.special_methods import binary_magic, call_magic, is_object, tuple_operator
 from jitlite.frontend.emit.starred_targets import starred_value
 from jitlite.frontend.emit.values import SimpleValue, SugaredTuple, SugaredValue
+from jitlite.frontend.emit.ways_out import way_to_unpack
 from jitlite.frontend.syntax import tree
 from jitlite.ir import types as T
 from jitlite.ir.graph import Value
@@ -191,9 +192,11 @@ def _assign_tuple(
     parts = value.as_tuple(em, range, None if starred else wanted)
     if len(parts) < wanted:
         at_least = "at least " if starred else ""
-        raise UNPACKING(f"need {at_least}{wanted} values to unpack, found only {len(parts)}", target.range)
+        hint = None if starred else way_to_unpack(wanted, len(parts))
+        raise UNPACKING(f"need {at_least}{wanted} values to unpack, found only {len(parts)}", target.range, hint=hint)
     if len(parts) > wanted and not starred:
-        raise UNPACKING(f"too many values to unpack: need {wanted} but found {len(parts)}", target.range)
+        hint = way_to_unpack(wanted, len(parts))
+        raise UNPACKING(f"too many values to unpack: need {wanted} but found {len(parts)}", target.range, hint=hint)
     assign_targets(em, target.elements, parts, range)
 
 

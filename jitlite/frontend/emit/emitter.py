@@ -50,7 +50,7 @@ from jitlite.frontend.emit.ssa import is_meaningful_name
 from jitlite.frontend.emit.statement_marks import mark_statement
 from jitlite.frontend.emit.value_members import member_of_value
 from jitlite.frontend.emit.values import ConstantValue, SimpleValue, SugaredValue
-from jitlite.frontend.emit.ways_out import way_to_one_type
+from jitlite.frontend.emit.ways_out import NOT_THERE, way_to_one_type
 from jitlite.frontend.syntax import tree
 from jitlite.frontend.syntax.nested_scopes import (
     OUTSIDE,
@@ -274,7 +274,7 @@ class Emitter(LearningBuilder):
         except LookupError:
             candidates = [*map(display_name, self.frame.names()), *BUILTINS, *dir(builtins), *self.resolver.names()]
             shown = display_name(name)
-            hint = self._hint_of_self(shown) or did_you_mean(shown, candidates)
+            hint = self._hint_of_self(shown) or did_you_mean(shown, candidates) or NOT_THERE
             raise UNKNOWN_NAME(f"undefined value {shown}", range, hint=hint) from None
         return sugared_from_python(self, python_object, name, range)
 

@@ -195,7 +195,10 @@ def _emit_tuple_index(em: Emitter, range: SourceRange, value: Value, index: Valu
         return em.tuple_index(value, index, _type_of_any_element(t, range))
     position = constant_of(index)
     if not -len(t.elements) <= position < len(t.elements):
-        raise NO_INDEX(f"Tuple index out of range. Tuple is length {len(t.elements)} and index is {position}", range)
+        last = len(t.elements) - 1
+        hint = f"its parts are [0] to [{last}], or [-1] to [-{last + 1}]" if last > 0 else None
+        text = f"Tuple index out of range. Tuple is length {len(t.elements)} and index is {position}"
+        raise NO_INDEX(text, range, hint=hint)
     return em.tuple_index(value, index, t.elements[position])
 
 

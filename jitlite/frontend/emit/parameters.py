@@ -12,6 +12,7 @@ from jitlite.frontend.emit.annotations import parse_parameter_type
 from jitlite.frontend.emit.definition import Definition
 from jitlite.frontend.emit.open_calls import type_of_default
 from jitlite.frontend.emit.open_types import is_open
+from jitlite.frontend.emit.ways_out import way_to_default
 from jitlite.frontend.syntax import tree
 from jitlite.frontend.syntax.python_ast import refuse_stars
 from jitlite.ir import types as T
@@ -53,6 +54,7 @@ def declared_arguments(source: tree.Def, definition: Definition) -> list[Argumen
                     param.range,
                     expected=t.annotation,
                     found=repr(defaults[name]),
+                    hint=way_to_default(name, t, defaults[name]),
                 )
         arguments.append(
             Argument(

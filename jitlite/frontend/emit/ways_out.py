@@ -13,6 +13,7 @@ from jitlite.base.errors.names import MAY_BE_NONE
 from jitlite.base.errors.types import NOT_ITERABLE
 from jitlite.base.source import CompileError, SourceRange
 from jitlite.ir import types as T
+from jitlite.ir.constants import type_of_constant
 from jitlite.ir.types import Type
 
 
@@ -141,7 +142,26 @@ def way_to_set(t: Type, name: str) -> str | None:
     """What to write instead of an assignment to an attribute of a value; None where nothing is known."""
     if isinstance(t, T.TupleType):
         return "a tuple cannot be changed: make a new one, such as t._replace(name=value) of a named tuple"
-    return _INSTEAD_OF_ASSIGNMENT.get(name) if T.is_subtype(t, T.TENSOR) else None
+    if T.is_subtype(t, T.TENSOR):
+        return _INSTEAD_OF_ASSIGNMENT.get(name, "a tensor of a script has no attributes of its own: use a variable")
+    if isinstance(t, T.ListType | T.DictType) or t in (T.INT, T.FLOAT, T.BOOL, T.STRING):
+        return f"a value of type {t.annotation} has no attributes: use a variable, or an object of a class of yours"
+    return None
+
+
+def way_to_unpack(wanted: int, found: int) -> str:
+    """What to do about so many names for so many values."""
+    names = "one name" if found == 1 else f"{found} names"
+    return f"write {names}, or `*rest` for the last one" if found > wanted else f"write {names}"
+
+
+def way_to_default(name: str, t: Type, default: object) -> str:
+    """What to do about a default that is not of the type of its parameter."""
+    if default is None:
+        return f"annotate it as one that may be None: `{name}: Optional[{t.annotation}] = None`"
+    own = type_of_constant(default)
+    both = "" if own is None or T.is_subtype(own, t) else f", or annotate it: `{name}: {own.annotation} = {default!r}`"
+    return f"give it a default of type {t.annotation}{both}"
 
 
 def not_iterable(t: Type, range: SourceRange) -> CompileError:
@@ -156,6 +176,9 @@ def way_to_member(t: Type) -> str | None:
     is_union = isinstance(t, T.UnionType)
     return "refine it first, e.g. `assert x is not None` or `isinstance(x, ...)`" if is_union else None
 
+
+NOT_THERE = "assign it before, make it a parameter, or have it in the module of the function when that is compiled"
+"""What to do about a name that is nothing."""
 
 OTHER_TYPES = "Type mismatch"
 """How the reason begins why a variable has no type after branches that give it several."""
