@@ -20,6 +20,7 @@ from jitlite.frontend.emit.indexing import (
     tensor_index,
 )
 from jitlite.frontend.emit.iterable_values import SliceValue
+from jitlite.frontend.emit.kept_iterators import note_iterator
 from jitlite.frontend.emit.library_calls import call_library, repeated_text
 from jitlite.frontend.emit.list_slices import assign_slice
 from jitlite.frontend.emit.open_types import inherits
@@ -74,6 +75,7 @@ def _assign_single(
             hint = held.type if inherits(held.type, hint) else hint  # an object is what it was made as
             sugared = SimpleValue(_annotated(em, held, hint, value.range))
         em.assign(target.name.name, sugared, target.range, hint)
+        note_iterator(em, target.name.name, value, sugared)
     elif isinstance(target, tree.TupleLiteral | tree.ListLiteral):
         _assign_tuple(em, target, _unpackable(em, value), value.range)
     elif isinstance(target, tree.Subscript):

@@ -14,6 +14,7 @@ from jitlite.frontend.emit.conditions import emit_condition, emit_if_expression,
 from jitlite.frontend.emit.dict_operators import operate_on_containers
 from jitlite.frontend.emit.emitter import Emitter, expression
 from jitlite.frontend.emit.iterable_library import contains
+from jitlite.frontend.emit.kept_iterators import check_read
 from jitlite.frontend.emit.library_calls import call_library, equal_dicts, repeated_text
 from jitlite.frontend.emit.operand_choice import emit_choice
 from jitlite.frontend.emit.python_library import orders
@@ -36,6 +37,7 @@ from jitlite.operators.overloads import NamedValue
 # -- names and attributes
 @expression(tree.Var)
 def emit_variable(em: Emitter, expr: tree.Var, hint: Type | None) -> SugaredValue:
+    check_read(em, expr.name.name, expr.range)
     return em.lookup(expr.name.name, expr.range)
 
 

@@ -17,6 +17,7 @@ from jitlite.base.source import CompileError, SourceRange
 from jitlite.frontend.emit.builder import Builder
 from jitlite.frontend.emit.empty_literals import unknown_elements
 from jitlite.frontend.emit.interfaces import bodies_that_fail
+from jitlite.frontend.emit.read_once import KeptIterator
 from jitlite.frontend.emit.return_types import Unset
 from jitlite.frontend.emit.ssa import is_meaningful_name
 from jitlite.frontend.emit.values import SimpleValue, SugaredValue
@@ -136,6 +137,8 @@ class Frame:
         """Names that mean variables of their own here: those that a comprehension sets."""
         self.renamed: dict[str, str] = {}
         """What owned variables are called in the graph, where one outside has the name and another type."""
+        self.iterators: dict[str, KeptIterator | None] = {}
+        """Variables that were given iterators here, None for those that were given something else."""
         self.places: dict[str, SourceRange] = {}
         """Where variables were last assigned to, for errors."""
         self.reasons: dict[str, str] = {} if parent is None else parent.reasons
@@ -321,6 +324,7 @@ class Frame:
                 annotated type, or is no first-class value and the variable is set outside of this block.
         """
         simple = value.value if isinstance(value, SimpleValue) else None
+        self.iterators[name] = None
         self._drop_rooted_at(name)
         name = self._own_name(name, simple)
         self._name(simple, name)

@@ -17,7 +17,7 @@ from jitlite.interpreter.debugging.control import Control, Pace
 from jitlite.interpreter.debugging.listing import graph_lines_around, instructions_around, source_lines
 from jitlite.interpreter.debugging.locations import LocationError, breakpoint_at, line_number
 from jitlite.interpreter.debugging.more_commands import NOTHING, MoreCommands, lacking
-from jitlite.interpreter.debugging.scopes import CallScope, described, evaluate
+from jitlite.interpreter.debugging.scopes import described, evaluate, parameters_of
 from jitlite.interpreter.disassemble import describe_instruction
 from jitlite.interpreter.value_words import short_repr
 from jitlite.interpreter.watching import DebuggerQuit
@@ -124,9 +124,9 @@ class Prompt(MoreCommands):
         if missing is not None:
             self.error(missing)
             return
-        if text.isidentifier() and text not in self.control.scope.variables:
+        if word.isidentifier() and word not in self.control.scope.variables and not _is_expression(text, word):
             hint = did_you_mean(word, [*self.control.scope.variables, *self.get_names_of_commands()])
-            self.error(f"no command and no variable is called '{text}'{f'; {hint}' if hint else ''}")
+            self.error(f"no command and no variable is called '{word}'{f'; {hint}' if hint else ''}")
             return
         self.do_print(text)
 
@@ -473,18 +473,13 @@ class Prompt(MoreCommands):
     do_p, do_a, do_l, do_h = do_print, do_args, do_list, do_help
 
 
-def parameters_of(scope: CallScope) -> list[str]:
-    """The names of the parameters of a call that have values: the variables that its function sets first."""
-    code = scope.code
-    if code is None or scope.path:
-        return list(scope.variables)
-    names: list[str] = []
-    for instruction, place in zip(code.instructions, code.places, strict=True):
-        if place.range is not None:
-            break
-        if instruction.opcode == "VARIABLE":
-            names.append(code.names[instruction.x])
-    return [name for name in names if name in scope.variables]
+def _is_expression(text: str, word: str) -> bool:
+    """Is it more than a word, and Python's? `brek 3` is not."""
+    try:
+        compile(text, "<debugger>", "eval")
+    except SyntaxError:
+        return False
+    return text != word
 
 
 def _check_expression(text: str, is_needed: bool = False) -> None:

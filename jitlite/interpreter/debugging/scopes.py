@@ -112,6 +112,20 @@ def _variables(frame: CallFrame, path: CallStack) -> dict[str, object]:
     return found
 
 
+def parameters_of(scope: CallScope) -> list[str]:
+    """The names of the parameters of a call that have values: the variables that its function sets first."""
+    code = scope.code
+    if code is None or scope.path:
+        return list(scope.variables)
+    names: list[str] = []
+    for instruction, place in zip(code.instructions, code.places, strict=True):
+        if place.range is not None:
+            break
+        if instruction.opcode == "VARIABLE":
+            names.append(code.names[instruction.x])
+    return [name for name in names if name in scope.variables]
+
+
 def depth_of_frames(frames: Iterable[CallFrame]) -> int:
     """How many scopes the frames have."""
     return sum(1 + len(frame.place.call_stack) for frame in frames)
