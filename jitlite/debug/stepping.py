@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import io
+import signal
 import sys
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
 
 import torch
@@ -83,11 +85,25 @@ def _run(
     debugger.control.can_restart = True
     while True:
         try:
-            with options.override(executor="debug"), watched_by(debugger):
+            with options.override(executor="debug"), watched_by(debugger), _stopping_at_interrupts(debugger):
                 return compiled(*args, **kwargs)
         except DebuggerRestart:
             debugger.begin_again()
             args, kwargs = _copied(*before)
+
+
+@contextmanager
+def _stopping_at_interrupts(debugger: Debugger) -> Iterator[None]:
+    """Within the `with`, Ctrl-C stops the program, where this is the main thread and nobody else wants to know."""
+    known = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or known is not signal.default_int_handler:
+        yield
+        return
+    signal.signal(signal.SIGINT, lambda number, frame: debugger.interrupt())
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, known)
 
 
 def _copied(args: Sequence[object], kwargs: dict[str, object]) -> tuple[Sequence[object], dict[str, object]]:

@@ -20,7 +20,9 @@ import importlib.util
 import io
 import linecache
 import re
+import signal
 import sys
+import threading
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -234,3 +236,55 @@ def test_names_are_completed():
 def test_what_archives_name_is_no_command_of_a_terminal(capsys):
     Prompt(Control(), io.StringIO(), sys.stdout).message("a\x1b[2Jb")
     assert capsys.readouterr().out == "a\\x1b[2Jb\n"
+
+
+@jitlite.ignore
+def interrupted(n: int) -> int:
+    if n == 3:
+        signal.raise_signal(signal.SIGINT)
+    return n
+
+
+def counts(n: int) -> int:
+    total = 0
+    for i in range(n):
+        total += interrupted(i)
+    return total
+
+
+def test_ctrl_c_stops_the_program_at_the_next_line(capsys):
+    assert jitlite.debug_with(["continue", "print i", "print total", "continue"], counts, 10) == 45
+    shown = capsys.readouterr().out
+    assert shown.count("> ") == 2  # at the first line, and after the interrupt
+    assert "(jitlite) print i\n3\n" in shown
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    with pytest.raises(KeyboardInterrupt):
+        jitlite.script(counts)(10)
+
+
+def test_ctrl_c_at_the_prompt_leaves_the_debugger():
+    with pytest.raises(KeyboardInterrupt):
+        jitlite.debug_with(["__import__('signal').raise_signal(2)"], at_the_prompt, 1)
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def at_the_prompt(n: int) -> int:
+    return n + 1
+
+
+def test_other_threads_and_handlers_keep_their_signals():
+    found = []
+
+    def run() -> None:
+        found.append(jitlite.debug_with(["continue"], at_the_prompt, 1))
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    assert found == [2]
+    known = signal.signal(signal.SIGINT, lambda *_: found.append("mine"))
+    try:
+        assert jitlite.debug_with(["continue"], counts, 5) == 10
+    finally:
+        signal.signal(signal.SIGINT, known)
+    assert found == [2, "mine"]

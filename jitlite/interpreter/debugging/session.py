@@ -28,6 +28,7 @@ class Debugger(Watcher):
         self._is_asleep = is_asleep
         self._told: BaseException | None = None
         """The exception that was shown last, which may come through several runs."""
+        self._asks = False
 
     def begin(self, machine: Machine) -> None:
         self.control.machines.append(machine)
@@ -49,6 +50,17 @@ class Debugger(Watcher):
         found = self.control.found(moment)
         if found or is_breakpoint or self.control.arrived(moment):
             self._stop(found, moment)
+
+    def interrupt(self) -> None:
+        """Ctrl-C was pressed: the program stops where the next line begins, or the prompt is left.
+
+        Raises:
+            KeyboardInterrupt: nothing runs that could stop.
+        """
+        if self._asks or not self.control.machines or not self.control.can_go_on:
+            raise KeyboardInterrupt
+        self._is_asleep = False
+        self.control.motion = Motion(Pace.STEP)
 
     def raised(self, machine: Machine, error: BaseException) -> None:
         if self._is_asleep or isinstance(error, DebuggerQuit) or error is self._told:
@@ -75,4 +87,8 @@ class Debugger(Watcher):
             results = list(moment.frame.stack[-moment.frame.code.outputs :]) if moment.frame.code.outputs else []
             self.control.returned = [results[0] if len(results) == 1 else tuple(results) or None]
             texts = [*texts, f"Return value: {short_repr(self.control.returned[0])}"]
-        self.prompt.interact(texts, [command for stopped in found for command in stopped.breakpoint.commands])
+        self._asks = True
+        try:
+            self.prompt.interact(texts, [command for stopped in found for command in stopped.breakpoint.commands])
+        finally:
+            self._asks = False
