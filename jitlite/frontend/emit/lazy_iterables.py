@@ -1,23 +1,25 @@
-"""`reversed`, `map` and `filter`: what they give is computed while it is gone through."""
+"""`reversed`, `map`, `filter`, `itertools.count` and `cycle`: what they give is computed while it is gone through."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from jitlite.base.errors.calls import WRONG_ARGUMENTS
 from jitlite.base.errors.types import NOT_ITERABLE
 from jitlite.base.source import SourceRange
 from jitlite.frontend.emit.builder import Builder
 from jitlite.frontend.emit.calls import form
 from jitlite.frontend.emit.constant_containers import SetValue
 from jitlite.frontend.emit.emitter import Emitter
-from jitlite.frontend.emit.iterable_values import RangeValue, ZipValue
+from jitlite.frontend.emit.iterable_values import CounterValue, RangeValue, ZipValue
 from jitlite.frontend.emit.iteration import iterated
-from jitlite.frontend.emit.known_values import KnownValue, LazyIterable
+from jitlite.frontend.emit.known_values import KnownValue, LazyIterable, elements_of
 from jitlite.frontend.emit.library_calls import generator_of_filter
 from jitlite.frontend.emit.sets import is_set
 from jitlite.frontend.emit.values import SimpleValue, SpecialForm, SugaredTuple, SugaredValue
 from jitlite.frontend.syntax import tree
 from jitlite.ir import types as T
+from jitlite.ir.constants import INT64_MAX
 from jitlite.ir.graph import Value
 from jitlite.ir.types import Type
 from jitlite.operators.overloads import NamedValue
@@ -111,3 +113,63 @@ class MapValue(LazyIterable):
     @property
     def static_length(self) -> int | None:
         return self.zipped.static_length
+
+
+# -- without end
+@form("count", 0, 2, ["start", "step"])
+def emit_count(em: Emitter, call: tree.Apply, special: SpecialForm, hint: Type | None) -> SugaredValue:
+    given = dict(zip(("start", "step"), call.args, strict=False)) | {k.name.name: k.value for k in call.keywords}
+    values = [em.emit(given[n]) if n in given else None for n in ("start", "step")]
+    for value in values:
+        if value is not None and value.type is not T.INT:
+            raise WRONG_ARGUMENTS(
+                "itertools.count is compiled for ints", call.range, expected="int", found=value.type.annotation,
+                hint="count with ints, and compute the rest from them",
+            )  # fmt: skip
+    start, step = (em.constant(i, call.range) if v is None else v for i, v in enumerate(values))
+    return EndlessCounter(em, call.range, [start, em.number(INT64_MAX, call.range), step])
+
+
+class _Endless(LazyIterable):
+    """What has no end: something else has to end the loop."""
+
+    def as_argument(self, b: Builder, range: SourceRange) -> Value:
+        raise NOT_ITERABLE(f"{self.kind} has no end", range, hint="go through it beside something else: zip(...)")
+
+    def has_item(self, b: Builder, range: SourceRange, item: Value) -> Value | None:
+        return None
+
+
+class EndlessCounter(_Endless, CounterValue):
+    """`itertools.count(start, step)`."""
+
+    kind = "itertools.count"
+
+
+@form("cycle", 1, 1)
+def emit_cycle(em: Emitter, call: tree.Apply, special: SpecialForm, hint: Type | None) -> SugaredValue:
+    listed: SugaredValue = em.emit_sugared(elements_of(iterated(em, call.args[0]), call.range))
+    return CycleValue(listed.as_value(em, call.range))
+
+
+class CycleValue(_Endless):
+    """`itertools.cycle(xs)`: the elements again and again, none where there are none."""
+
+    kind = "itertools.cycle"
+
+    def __init__(self, items: Value) -> None:
+        self.items = items
+
+    def iterate(self, b: Builder, range: SourceRange) -> SugaredValue:
+        return self
+
+    def _count(self, b: Builder, range: SourceRange) -> Value:
+        return b.op("aten::len", [self.items], range=range)
+
+    def length(self, b: Builder, range: SourceRange) -> Value:
+        any_ = b.op("prim::min", [b.make_list(T.INT, [self._count(b, range), b.constant(1, range)])], range=range)
+        return b.op("aten::mul", [any_, b.number(INT64_MAX, range)], range=range)
+
+    def element(self, b: Builder, range: SourceRange, index: Value) -> SugaredValue:
+        position = b.op("aten::remainder", [index, self._count(b, range)], range=range)
+        return SimpleValue(b.op("aten::__getitem__", [self.items, position], range=range))

@@ -13,6 +13,7 @@ import dataclasses
 import enum
 import functools
 import inspect
+import itertools
 import logging
 import operator
 import types
@@ -100,7 +101,7 @@ _PYTHON_FORMS: dict[object, str] = {getattr(builtins, name): name for name in _P
 _TORCH_FORMS: dict[object, str] = {
     torch.get_default_dtype: "get_default_dtype", warnings.warn: "warn",
     torch.device: "device", torch.finfo: "finfo", torch.iinfo: "iinfo", typing.cast: "unchecked_cast",
-    collections.OrderedDict: "dict", functools.partial: "partial",
+    collections.OrderedDict: "dict", functools.partial: "partial", itertools.count: "count", itertools.cycle: "cycle",
     operator.itemgetter: "itemgetter", operator.attrgetter: "attrgetter",
     dataclasses.replace: "dataclass_replace", dataclasses.asdict: "dataclass_asdict",
     dataclasses.astuple: "dataclass_astuple", dataclasses.fields: "dataclass_fields",
