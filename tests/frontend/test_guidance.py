@@ -6,6 +6,7 @@ from typing import Any, List
 
 import pytest
 import torch
+from torch.utils.checkpoint import checkpoint
 
 import jitlite
 from jitlite import CompileError, NotSupportedError
@@ -125,3 +126,54 @@ def test_an_empty_list_of_pairs_makes_an_empty_dict():
         return found
 
     assert jitlite.script(empty)() == {"a": 1}
+
+
+def _mapped(x: torch.Tensor):
+    return torch.vmap(lambda row: row.sum())(x)
+
+
+def _gradient(x: torch.Tensor):
+    return torch.func.grad(lambda v: v.sum())(x)
+
+
+def _jacobian(x: torch.Tensor):
+    return torch.autograd.functional.jacobian(torch.sin, x)
+
+
+def _compiled(x: torch.Tensor):
+    return torch.compile(torch.sin)(x)
+
+
+def _checkpointed(x: torch.Tensor):
+    return checkpoint(torch.sin, x)
+
+
+@pytest.mark.parametrize(
+    ("program", "way_out"),
+    [
+        (_mapped, "apply it to the script: torch.vmap(script)"),
+        (_gradient, "apply it to the script: grad(script)"),
+        (_jacobian, "apply it to the script: jacobian(script)"),
+        (_compiled, "a script is compiled as it is"),
+        (_checkpointed, "call the script under it: checkpoint(script, x)"),
+    ],
+)
+def test_what_transforms_functions_is_refused_where_it_is_named(program, way_out):
+    error = error_of(program)
+    assert "makes another Python function of one" in str(error)
+    assert error.range.filename == __file__
+    assert way_out in error.hint
+
+
+def _product(x: torch.Tensor):
+    return (x.sin() * x).sum()
+
+
+def test_the_way_out_of_transforms_works():
+    script, x = jitlite.script(_product), torch.randn(3, 4)
+    torch.testing.assert_close(torch.vmap(script)(x), (x.sin() * x).sum(1))
+    torch.testing.assert_close(torch.func.grad(script)(x), x.cos() * x + x.sin())
+    torch.testing.assert_close(torch.autograd.functional.jacobian(script, x), x.cos() * x + x.sin())
+    leaf = x.clone().requires_grad_()
+    checkpoint(script, leaf, use_reentrant=False).backward()
+    torch.testing.assert_close(leaf.grad, x.cos() * x + x.sin())

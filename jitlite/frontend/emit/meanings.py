@@ -31,6 +31,7 @@ from jitlite.base.tracing_state import is_tracing
 from jitlite.frontend.emit.builtin_names import builtin_op_name, cuda_op_name, declared_operator, operators_declared_in
 from jitlite.frontend.emit.fusion_blocks import StrictFusion
 from jitlite.frontend.emit.python_library import library_of
+from jitlite.frontend.emit.ways_out import transforms_functions
 from jitlite.frontend.syntax.decorators import context_of_wrapper, replaces
 from jitlite.frontend.tracing.torch_scripts import converted_function, is_torch_script_function, source_of_script
 from jitlite.ir.constants import attribute_or_none, module_name, plain_tuple, type_of_constant
@@ -160,6 +161,7 @@ def meaning_of(found: object) -> Meaning:
         or _autograd_apply(found)
         or _operator(found)
         or _class(found)
+        or _transform(found)
         or _function(found)
         or _instance(found)
     )
@@ -407,6 +409,14 @@ def _function(found: Any) -> Meaning | None:
     if original is not found:
         return meaning_of(original)
     return Meaning(Kind.FUNCTION, found, found.__name__) if inspect.isfunction(found) else None
+
+
+def _transform(found: object) -> Meaning | None:
+    if not transforms_functions(found):
+        return None
+    name = str(attribute_or_none(found, "__name__"))
+    reason = f"{module_name(found)}.{name} makes another Python function of one, which a script cannot do"
+    return Meaning(Kind.UNSUPPORTED, found, name, reason=reason)
 
 
 _MARKED = {Mark.IGNORE: Kind.IGNORED, Mark.UNUSED: Kind.UNUSED}

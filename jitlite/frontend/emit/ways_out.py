@@ -79,9 +79,32 @@ _LIBRARIES = (
 _LEFT_TO_PYTHON = "pass what it gives as an argument, or call it in a function marked with @jitlite.ignore"
 
 
+_HOMES_OF_TRANSFORMS = ("torch.func", "torch.autograd.functional", "torch.utils.checkpoint")
+
+
+def transforms_functions(found: object) -> bool:
+    """Is it a function of torch that takes a Python function, to give another or call it in another way?"""
+    if not isinstance(found, FunctionType):
+        return False
+    return found.__module__ in _HOMES_OF_TRANSFORMS or (found.__module__, found.__name__) == ("torch", "compile")
+
+
+def _of_transforms(name: str) -> str:
+    match name:
+        case "vmap":
+            return "apply it to the script: torch.vmap(script); inside, compute with the batch dimension, or in a loop"
+        case "compile":
+            return "a script is compiled as it is: call the function itself"
+        case "checkpoint" | "checkpoint_sequential":
+            return "call the script under it: checkpoint(script, x)"
+    return f"apply it to the script: {name}(script); inside, torch.autograd.grad([y], [x]) gives gradients"
+
+
 def instead_of(found: object, name: str) -> str | None:
     """What to write instead of a Python object that a script names; None for one that is no function."""
     room = _origin(found).partition(".")[0].lstrip("_")
+    if transforms_functions(found):
+        return _of_transforms(name)
     for library in _LIBRARIES:
         if library.name == room:
             return library.way_out(name)
