@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import re
 from collections.abc import Collection
 
 HOME = "torch.jit"
@@ -99,3 +100,41 @@ def reason_against(path: str) -> str:
             default = _UNKNOWN if not name.startswith("_") else _PRIVATE if home == HOME else _BARE
             return _REASONS.get(name, default)
     return "it is the module itself, from which anything may be taken"
+
+
+_COMPILER = "torch._C"
+HOMES_OF_COMPILER = (_COMPILER, f"{_COMPILER}._jit_tree_views")
+"""Modules of the compiler in C++."""
+_SETTINGS = re.compile(
+    r"_jit_(set|override|can_fuse|cat_wo|texpr|try_infer|clear)_|_(set|get)_graph_executor|_debug_set_"
+)
+_EXCHANGED = re.compile(
+    r"AliasDb|Argument|Block|FunctionSchema|Graph|Node|ScriptFunction|ScriptMethod|ScriptModule|Type|Use|Value|parse_ir"
+    r"|parse_schema|_create_function_from_graph|_freeze_module|PyTorchFile(Reader|Writer)"
+    r"|(Any|Await|Bool|Class|Complex|DeviceObj|Dict|Enum|Float|Future|Inferred|Int|Interface|List|None|Number|Optional)Type"
+    r"|(PyObject|RRef|StreamObj|String|SymBool|SymInt|Tensor|Tuple|Union)Type"
+)
+"""Names of torch._C that `drop_in` exchanges for jitlite's, passes apart."""
+_OTHERS = frozenset(
+    ["CompilationUnit", "ScriptObject", "ScriptDict", "ScriptList", "ConcreteModuleType", "ScriptModuleSerializer"]
+)
+
+
+def reason_against_compiler(path: str) -> str | None:
+    """What to say about a name of torch._C that belongs to torch.jit; None for any other name.
+
+    Args:
+        path: the full dotted name.
+    """
+    if not path.startswith(f"{_COMPILER}."):
+        return None
+    name = path[len(_COMPILER) + 1 :].partition(".")[0]
+    if _SETTINGS.match(name):
+        return "it sets torch.jit's executor or asks about it, and jitlite has its own: leave it out"
+    if name.startswith("_jit_pass_"):
+        return "passes are jitlite.passes.run(graph, name); within `with jitlite.drop_in():` many go by torch's names"
+    if _EXCHANGED.fullmatch(name):
+        return "within `with jitlite.drop_in():` it is jitlite's too"
+    if name.startswith("_jit_") or name in _OTHERS:
+        return "it belongs to torch.jit's C++ runtime, and jitlite has nothing of that name"
+    return None

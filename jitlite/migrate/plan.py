@@ -357,9 +357,13 @@ class MigrationPlan:
 
         class TextVisitor(cst.CSTVisitor):
             def visit_Import(self, node: cst.Import) -> bool:
+                plan._imports_of_compiler("", node.names)
                 return False
 
             def visit_ImportFrom(self, node: cst.ImportFrom) -> bool:
+                home = "" if node.relative or node.module is None else get_full_name_for_node(node.module) or ""
+                if home and not isinstance(node.names, cst.ImportStar):
+                    plan._imports_of_compiler(f"{home}.", node.names)
                 return False
 
             def visit_Comment(self, node: cst.Comment) -> None:
@@ -373,7 +377,7 @@ class MigrationPlan:
                 looks = re.fullmatch(r"(.+\.)?torch\.jit\.\w+", get_full_name_for_node(node) or "")
                 if looks and node not in known and node.value not in known:
                     plan._note(node, MigrationKind.LEFT, looks[0], "its torch does not come from an import of torch")
-                return node not in known
+                return node not in known and not plan._is_of_compiler(node)
 
             def visit_Expr(self, node: cst.Expr) -> None:
                 docstrings.add(node.value)
@@ -397,6 +401,22 @@ class MigrationPlan:
                         plan._note(node, MigrationKind.LEFT, names.HOME, "it is asked for by name")
 
         self.module.visit(TextVisitor())
+
+    def _is_of_compiler(self, node: cst.Attribute) -> bool:
+        """Note a chain that leads to a name of torch._C which belongs to torch.jit; is it one?"""
+        path = self.finder.stands_for(node)
+        reason = None if path is None else names.reason_against_compiler(path)
+        if path is None or reason is None or self.finder.stands_for(node.value) not in names.HOMES_OF_COMPILER:
+            return False
+        self._note(node, MigrationKind.LEFT, path, reason)
+        return True
+
+    def _imports_of_compiler(self, home: str, aliases: Iterable[cst.ImportAlias]) -> None:
+        for alias in aliases:
+            path = f"{home}{get_full_name_for_node(alias.name)}"
+            reason = names.reason_against_compiler(path)
+            if reason is not None:
+                self._note(alias, MigrationKind.LEFT, path, reason)
 
     def _star(self, statement: cst.ImportFrom) -> None:
         """`from torch.jit import *` becomes an import of the names that the file uses."""

@@ -255,3 +255,17 @@ def test_a_file_that_is_named_has_to_be_python_and_others_of_a_folder_only_if_th
     assert main(["migrate", str(tmp_path)]) == 0
     path.write_bytes(b"import torch.jit\n" + text)
     assert main(["migrate", str(tmp_path)]) == 1
+
+
+def test_what_is_said_of_names_of_the_compiler_is_true() -> None:
+    import torch
+
+    told = {name: names.reason_against_compiler(f"torch._C.{name}") for name in dir(torch._C)}
+    before = {name: getattr(torch._C, name) for name, reason in told.items() if reason and "is jitlite's too" in reason}
+    assert {"Graph", "ScriptFunction", "TensorType", "parse_ir"} <= before.keys()
+    with jitlite.drop_in():
+        same = [name for name, known in before.items() if getattr(torch._C, name) is known]
+    assert not same
+    ours = ("TensorBase", "DispatchKeySet", "Generator", "_dispatch_keys", "_get_tracing_state", "device", "dtype")
+    assert not any(told.get(name) for name in ours)
+    assert all(told[name] for name in told if name.startswith("_jit_"))
